@@ -1,0 +1,258 @@
+#include "base/file.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { OUT_BUFFER_BYTES = 1 << 20 };
+
+rdg_err rdg_map_open(rdg_map *m, const char *path, rdg_error *e)
+{
+    struct stat st;
+    *m = (rdg_map){.fd = -1};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return rdg_fail_errno(e, RDG_E_IO, errno, "cannot open '%s'", path);
+    if (fstat(fd, &st) != 0) {
+        rdg_fail_errno(e, RDG_E_IO, errno, "cannot stat '%s'", path);
+        goto fail;
+    }
+    if (S_ISDIR(st.st_mode)) {
+        rdg_fail(e, RDG_E_IO, "'%s' is a directory, a file is needed", path);
+        goto fail;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        rdg_fail(e, RDG_E_IO, "'%s' is not a regular file", path);
+        goto fail;
+    }
+    if (st.st_size == 0) {
+        rdg_fail(e, RDG_E_MALFORMED, "'%s' is empty", path);
+        close(fd);
+        return RDG_E_MALFORMED;
+    }
+    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (p == MAP_FAILED) {
+        rdg_fail_errno(e, RDG_E_IO, errno, "cannot map '%s' (%lld bytes)", path, (long long)st.st_size);
+        goto fail;
+    }
+    *m = (rdg_map){.data = p, .bytes = (size_t)st.st_size, .fd = fd};
+    return RDG_OK;
+fail:
+    close(fd);
+    return RDG_E_IO;
+}
+
+void rdg_map_close(rdg_map *m)
+{
+    if (m->data) munmap((void *)m->data, m->bytes);
+    if (m->data && m->fd >= 0) close(m->fd);
+    *m = (rdg_map){.fd = -1};
+}
+
+rdg_err rdg_map_recheck(const rdg_map *m, const char *path, rdg_error *e)
+{
+    struct stat st;
+    if (m->fd < 0) return RDG_OK;
+    if (fstat(m->fd, &st) != 0) return rdg_fail_errno(e, RDG_E_IO, errno, "cannot stat '%s'", path);
+    if ((size_t)st.st_size < m->bytes)
+        return rdg_fail(e, RDG_E_IO, "'%s' was cut from %zu to %lld bytes while in use", path, m->bytes,
+                        (long long)st.st_size);
+    return RDG_OK;
+}
+
+rdg_err rdg_file_read(const char *path, size_t limit_bytes, bool allow_stdin, char **data, size_t *bytes, rdg_error *e)
+{
+    rdg_buf b;
+    struct stat st;
+    rdg_err err = RDG_OK;
+    bool is_stdin = allow_stdin && !strcmp(path, "-");
+    *data = NULL;
+    *bytes = 0;
+    rdg_buf_init(&b);
+    int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return rdg_fail_errno(e, RDG_E_IO, errno, "cannot open '%s'", path);
+    if (!is_stdin && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+        err = rdg_fail(e, RDG_E_IO, "'%s' is a directory, a file is needed", path);
+        goto done;
+    }
+    for (;;) {
+        char chunk[64 * 1024];
+        ssize_t n = read(fd, chunk, sizeof chunk);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            err = rdg_fail_errno(e, RDG_E_IO, errno, "cannot read '%s'", path);
+            goto done;
+        }
+        if (n == 0) break;
+        if (b.len + (size_t)n > limit_bytes) {
+            err = rdg_fail(e, RDG_E_LIMIT, "'%s' is longer than %zu bytes", path, limit_bytes);
+            goto done;
+        }
+        rdg_buf_append(&b, chunk, (size_t)n);
+        if (b.failed) break;
+    }
+    size_t len = b.len;
+    if (!(*data = rdg_buf_take(&b))) {
+        err = rdg_fail(e, RDG_E_NOMEM, "no memory for the contents of '%s'", path);
+        goto done;
+    }
+    *bytes = len;
+done:
+    rdg_buf_finish(&b);
+    if (!is_stdin) close(fd);
+    return err;
+}
+
+bool rdg_file_exists(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
+bool rdg_is_directory(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* Output ------------------------------------------------------------------------------------------------------ */
+
+rdg_err rdg_out_open(rdg_out *o, const char *path, rdg_error *e)
+{
+    *o = (rdg_out){.fd = -1};
+    if (rdg_is_directory(path)) return rdg_fail(e, RDG_E_IO, "'%s' is a directory, cannot write there", path);
+    o->path = rdg_strdup(path);
+    o->temp_path = rdg_format("%s.ridge-tmp-%ld", path, (long)getpid());
+    o->buffer = rdg_alloc(OUT_BUFFER_BYTES);
+    if (!o->path || !o->temp_path || !o->buffer) {
+        rdg_out_close(o);
+        return rdg_fail(e, RDG_E_NOMEM, "no memory to write '%s'", path);
+    }
+    o->fd = open(o->temp_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (o->fd < 0) {
+        int saved = errno;
+        rdg_out_close(o);
+        return rdg_fail_errno(e, RDG_E_IO, saved, "cannot create '%s'", path);
+    }
+    return RDG_OK;
+}
+
+static rdg_err write_all(rdg_out *o, const unsigned char *p, size_t n, rdg_error *e)
+{
+    while (n) {
+        ssize_t w = write(o->fd, p, n);
+        if (w < 0 && errno == EINTR) continue;
+        if (w < 0) return o->failed = rdg_fail_errno(e, RDG_E_IO, errno, "cannot write '%s'", o->path);
+        p += w;
+        n -= (size_t)w;
+    }
+    return RDG_OK;
+}
+
+static rdg_err out_flush(rdg_out *o, rdg_error *e)
+{
+    size_t n = o->buffered;
+    o->buffered = 0;
+    return write_all(o, o->buffer, n, e);
+}
+
+rdg_err rdg_out_write(rdg_out *o, const void *data, size_t n, rdg_error *e)
+{
+    if (o->failed) return rdg_fail(e, o->failed, "writing '%s' has failed before", o->path ? o->path : "?");
+    if (o->buffered + n > OUT_BUFFER_BYTES) {
+        rdg_err err = out_flush(o, e);
+        if (err) return err;
+    }
+    if (n > OUT_BUFFER_BYTES) {
+        rdg_err err = write_all(o, data, n, e);
+        if (err) return err;
+    } else if (n) {
+        memcpy(o->buffer + o->buffered, data, n);
+        o->buffered += n;
+    }
+    o->position += n;
+    return RDG_OK;
+}
+
+rdg_err rdg_out_zeros(rdg_out *o, size_t n, rdg_error *e)
+{
+    static const unsigned char zeros[4096];
+    while (n) {
+        size_t part = n < sizeof zeros ? n : sizeof zeros;
+        rdg_err err = rdg_out_write(o, zeros, part, e);
+        if (err) return err;
+        n -= part;
+    }
+    return RDG_OK;
+}
+
+rdg_err rdg_out_patch(rdg_out *o, uint64_t offset, const void *data, size_t n, rdg_error *e)
+{
+    const unsigned char *p = data;
+    if (o->failed) return rdg_fail(e, o->failed, "writing '%s' has failed before", o->path ? o->path : "?");
+    if (offset > o->position || n > o->position - offset)
+        return rdg_fail(e, RDG_E_INTERNAL, "patch of '%s' at %llu is past what was written", o->path,
+                        (unsigned long long)offset);
+    rdg_err err = out_flush(o, e);
+    if (err) return err;
+    while (n) {
+        ssize_t w = pwrite(o->fd, p, n, (off_t)offset);
+        if (w < 0 && errno == EINTR) continue;
+        if (w < 0) return o->failed = rdg_fail_errno(e, RDG_E_IO, errno, "cannot write '%s'", o->path);
+        p += w;
+        offset += (uint64_t)w;
+        n -= (size_t)w;
+    }
+    return RDG_OK;
+}
+
+rdg_err rdg_out_commit(rdg_out *o, rdg_error *e)
+{
+    rdg_err err = RDG_OK;
+    if (o->failed) return rdg_fail(e, o->failed, "writing '%s' has failed before", o->path);
+    if ((err = out_flush(o, e))) return err;
+    if (fsync(o->fd) != 0 && errno != EINVAL)
+        return o->failed = rdg_fail_errno(e, RDG_E_IO, errno, "cannot sync '%s'", o->path);
+    int rc = close(o->fd);
+    o->fd = -1;
+    if (rc != 0) {
+        o->failed = rdg_fail_errno(e, RDG_E_IO, errno, "cannot close '%s'", o->path);
+        unlink(o->temp_path);
+        return o->failed;
+    }
+    if (rename(o->temp_path, o->path) != 0) {
+        o->failed = rdg_fail_errno(e, RDG_E_IO, errno, "cannot rename to '%s'", o->path);
+        unlink(o->temp_path);
+        return o->failed;
+    }
+    rdg_out_close(o);
+    return RDG_OK;
+}
+
+void rdg_out_close(rdg_out *o)
+{
+    if (o->fd >= 0) {
+        close(o->fd);
+        unlink(o->temp_path);
+    }
+    rdg_free(o->path);
+    rdg_free(o->temp_path);
+    rdg_free(o->buffer);
+    *o = (rdg_out){.fd = -1};
+}
+
+char *rdg_path_join(const char *dir, const char *name)
+{
+    size_t n = strlen(dir);
+    return rdg_format("%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", name);
+}
+
+const char *rdg_path_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}

@@ -1,0 +1,21 @@
+/* A fixed team of threads that run one function together. Built for the decode loop: a whole plan is one run, with
+ * barriers between operations, so threads are woken once a token; they spin for a short while before they sleep. */
+#ifndef RDG_BASE_POOL_H
+#define RDG_BASE_POOL_H
+
+#include "base/err.h"
+
+typedef struct rdg_pool rdg_pool;
+
+/* fn runs on n threads at once: the caller is thread 0. */
+typedef void rdg_pool_fn(void *ctx, int thread, int n_threads);
+
+rdg_err rdg_pool_create(int n_threads, rdg_pool **out, rdg_error *e); /* 1 … 1024 */
+void rdg_pool_destroy(rdg_pool *p);
+int rdg_pool_threads(const rdg_pool *p);
+/* Returns when fn has returned on every thread. Not re-entrant; one caller at a time. */
+void rdg_pool_run(rdg_pool *p, rdg_pool_fn *fn, void *ctx);
+/* Only inside fn, by all threads of the run: none passes before all have arrived. Orders memory. */
+void rdg_pool_barrier(rdg_pool *p);
+
+#endif
