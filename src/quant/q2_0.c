@@ -1,0 +1,16 @@
+#include "quant/q2_0.h"
+#include "quant/quant.h"
+#include "base/half.h"
+
+#include <string.h>
+
+void rdg_q2_0_dequantise(const void *src, float *dst, int64_t n_columns)
+{
+    const unsigned char *p = src;
+    for (int64_t c = 0; c < n_columns; c += 64, p += sizeof(rdg_block_q2_0), dst += 64) {
+        rdg_block_q2_0 b;
+        memcpy(&b, p, sizeof b);
+        float d = rdg_half_to_f32(b.d);
+        for (int i = 0; i < 64; i++) dst[i] = d * (float)(((b.qs[i / 4] >> 2 * (i & 3)) & 3) - 1);
+    }
+}

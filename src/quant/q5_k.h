@@ -1,0 +1,17 @@
+/* Q5_K: 256 elements, 8 sub-blocks of 32 with a 6-bit scale and a 6-bit minimum each (packing: scale_min.h).
+ * j = i / 32; low four bits of q as in Q4_K, the fifth is bit i / 32 of qh[i mod 32]
+ * y = d sc_j q - dmin mn_j */
+#ifndef RDG_QUANT_Q5_K_H
+#define RDG_QUANT_Q5_K_H
+
+#include "quant/block.h"
+
+typedef struct rdg_block_q5_k {
+    uint16_t d, dmin; /* f16 */
+    uint8_t scales[12];
+    uint8_t qh[32];
+    uint8_t qs[128];
+} rdg_block_q5_k;
+RDG_BLOCK_SIZE(rdg_block_q5_k, 176);
+
+#endif
