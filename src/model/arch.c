@@ -5,14 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const rdg_arch rdg_arch_llama, rdg_arch_granite, rdg_arch_smollm3;
+extern const rdg_arch rdg_arch_llama, rdg_arch_granite, rdg_arch_smollm3, rdg_arch_qwen2, rdg_arch_qwen2moe,
+    rdg_arch_qwen3, rdg_arch_qwen3moe, rdg_arch_gemma2, rdg_arch_gemma3, rdg_arch_phi3, rdg_arch_olmo2,
+    rdg_arch_gpt_oss, rdg_arch_gpt2, rdg_arch_starcoder2, rdg_arch_stablelm, rdg_arch_glm4, rdg_arch_bert;
 
 static const rdg_arch *const archs[] = {
-    &rdg_arch_llama,
-    &rdg_arch_granite,
-    &rdg_arch_smollm3,
+    &rdg_arch_llama, &rdg_arch_granite,  &rdg_arch_smollm3, &rdg_arch_qwen2,      &rdg_arch_qwen2moe,
+    &rdg_arch_qwen3, &rdg_arch_qwen3moe, &rdg_arch_gemma2,  &rdg_arch_gemma3,     &rdg_arch_phi3,
+    &rdg_arch_olmo2, &rdg_arch_gpt_oss,  &rdg_arch_gpt2,    &rdg_arch_starcoder2, &rdg_arch_stablelm,
+    &rdg_arch_glm4,  &rdg_arch_bert,
 };
-static const char arch_names[] = "llama granite smollm3";
+static const char arch_names[] =
+    "llama granite smollm3 qwen2 qwen2moe qwen3 qwen3moe gemma2 gemma3 phi3 olmo2 gpt-oss "
+    "gpt2 starcoder2 stablelm glm4 bert"; /* as above; a test compares them */
 
 const rdg_arch *rdg_arch_at(int i)
 {
