@@ -1,7 +1,10 @@
 #include "quant/q8_1.h"
 #include "quant/quant.h"
+#include "base/compiler.h"
 #include "base/half.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 void rdg_q8_1_dequantise(const void *src, float *dst, int64_t n_columns)
@@ -12,5 +15,28 @@ void rdg_q8_1_dequantise(const void *src, float *dst, int64_t n_columns)
         memcpy(&b, p, sizeof b);
         float d = rdg_half_to_f32(b.d);
         for (int i = 0; i < 32; i++) dst[i] = d * (float)b.qs[i];
+    }
+}
+
+void rdg_q8_1_quantise(const rdg_search *search, const float *src, void *dst, int64_t n_columns,
+                       const float *importance)
+{
+    unsigned char *p = dst;
+    (void)search;
+    (void)importance;
+    for (int64_t c = 0; c < n_columns; c += 32, p += sizeof(rdg_block_q8_1)) {
+        const float *x = src + c;
+        float largest = 0.0f;
+        for (int i = 0; i < 32; i++) largest = RDG_MAX(largest, fabsf(x[i]));
+        float d = largest / 127.0f,
+              inv = d >= FLT_MIN ? 1.0f / d : 0.0f; /* below, 1 / d overflows: store zeros */
+        rdg_block_q8_1 b = {.d = rdg_half_from_f32(d)};
+        int sum = 0;
+        for (int i = 0; i < 32; i++) {
+            b.qs[i] = (int8_t)roundf(x[i] * inv);
+            sum += b.qs[i];
+        }
+        b.s = rdg_half_from_f32(d * (float)sum);
+        memcpy(p, &b, sizeof b);
     }
 }

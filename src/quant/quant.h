@@ -20,8 +20,13 @@ typedef void rdg_quantise_fn(const rdg_search *search, const float *src, void *d
 typedef struct rdg_quant_op {
     rdg_dequantise_fn *dequantise; /* NULL: the type's values are not known to ridge */
     rdg_quantise_fn *quantise;     /* NULL: read only */
+    int n_halves;                  /* f16 scales in a block, at these bytes: all must be finite */
+    int half_at[2];
 } rdg_quant_op;
 extern const rdg_quant_op rdg_quant_ops[RDG_TYPE_COUNT];
+
+/* All n_columns values finite, >= 0 and small enough for the searches, else MALFORMED. */
+rdg_err rdg_importance_check(const float *importance, int64_t n_columns, rdg_error *e);
 
 rdg_dequantise_fn rdg_f32_dequantise, rdg_f16_dequantise, rdg_bf16_dequantise;
 rdg_dequantise_fn rdg_q4_0_dequantise, rdg_q4_1_dequantise, rdg_q5_0_dequantise, rdg_q5_1_dequantise;
@@ -30,5 +35,13 @@ rdg_dequantise_fn rdg_q2_k_dequantise, rdg_q3_k_dequantise, rdg_q4_k_dequantise,
 rdg_dequantise_fn rdg_q6_k_dequantise, rdg_iq4_nl_dequantise, rdg_iq4_xs_dequantise;
 rdg_dequantise_fn rdg_mxfp4_dequantise, rdg_nvfp4_dequantise;
 rdg_dequantise_fn rdg_q1_0_dequantise, rdg_q2_0_dequantise, rdg_tq1_0_dequantise, rdg_tq2_0_dequantise;
+
+rdg_quantise_fn rdg_f32_quantise, rdg_f16_quantise, rdg_bf16_quantise;
+rdg_quantise_fn rdg_q4_0_quantise, rdg_q4_1_quantise, rdg_q5_0_quantise, rdg_q5_1_quantise;
+rdg_quantise_fn rdg_q8_0_quantise, rdg_q8_1_quantise, rdg_q8_k_quantise;
+rdg_quantise_fn rdg_q2_k_quantise, rdg_q3_k_quantise, rdg_q4_k_quantise, rdg_q5_k_quantise;
+rdg_quantise_fn rdg_q6_k_quantise, rdg_iq4_nl_quantise, rdg_iq4_xs_quantise;
+rdg_quantise_fn rdg_mxfp4_quantise, rdg_nvfp4_quantise;
+rdg_quantise_fn rdg_q1_0_quantise, rdg_q2_0_quantise, rdg_tq2_0_quantise;
 
 #endif
