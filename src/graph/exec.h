@@ -1,0 +1,59 @@
+/* What runs plans: one executor per session and device. It owns the states (KV cache, importance sums), the scratch
+ * block and whatever a prepared plan needs (variants chosen, command buffers recorded). */
+#ifndef RDG_GRAPH_EXEC_H
+#define RDG_GRAPH_EXEC_H
+
+#include "base/pool.h"
+#include "graph/plan.h"
+
+typedef struct rdg_exec rdg_exec;
+typedef struct rdg_prepared rdg_prepared; /* a plan made ready by an executor */
+
+typedef struct rdg_step {
+    const int32_t *tokens;      /* [n_tokens] */
+    const int32_t *positions;   /* [n_tokens] */
+    const int32_t *output_rows; /* [n_outputs] */
+    int64_t n_visible;          /* keys the last token sees: largest position + 1 */
+} rdg_step;
+
+/* What one node took in a run, for the profiler and `bench`. */
+typedef struct rdg_node_time {
+    int64_t begin_ns, end_ns;
+} rdg_node_time;
+
+typedef struct rdg_exec_class {
+    const char *name; /* "cpu", "vulkan" */
+    void (*destroy)(rdg_exec *x);
+    /* Takes over the plan (destroys it on failure too). The result lives until the executor is destroyed. */
+    rdg_err (*prepare)(rdg_exec *x, rdg_plan *plan, rdg_prepared **out, rdg_error *e);
+    /* Runs one step and waits for it. *output: the logits (or hidden states), rows of dim[0] floats, valid until the
+     * next run; NULL if the plan has none. times: [n_nodes] or NULL. */
+    rdg_err (*run)(rdg_exec *x, rdg_prepared *prepared, const rdg_step *step, const float **output,
+                   rdg_node_time *times, rdg_error *e);
+    /* Copies a state between the executor and dense host memory. */
+    rdg_err (*read_state)(rdg_exec *x, rdg_state_kind kind, int32_t index, void *dst, size_t bytes, rdg_error *e);
+    rdg_err (*write_state)(rdg_exec *x, rdg_state_kind kind, int32_t index, const void *src, size_t bytes, rdg_error *e);
+} rdg_exec_class;
+
+struct rdg_exec {
+    const rdg_exec_class *class;
+    const rdg_gguf *gguf;
+    uint64_t state_bytes, scratch_bytes; /* allocated so far */
+};
+
+static inline void rdg_exec_destroy(rdg_exec *x)
+{
+    if (x) x->class->destroy(x);
+}
+const rdg_plan *rdg_prepared_plan(const rdg_prepared *p); /* every rdg_prepared begins with its plan */
+struct rdg_prepared {
+    rdg_plan *plan;
+};
+
+/* The CPU. pool stays the caller's and must outlive the executor. cpu_mask: RDG_CPU_* levels to use. */
+rdg_err rdg_exec_create_cpu(const rdg_gguf *g, rdg_pool *pool, uint32_t cpu_mask, const char *variant, rdg_exec **out,
+                            rdg_error *e);
+/* The variant a CPU executor chose for node i of a prepared plan. */
+const rdg_variant *rdg_cpu_prepared_variant(const rdg_prepared *p, size_t i);
+
+#endif
