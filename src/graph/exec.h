@@ -24,8 +24,9 @@ typedef struct rdg_node_time {
 typedef struct rdg_exec_class {
     const char *name; /* "cpu", "vulkan" */
     void (*destroy)(rdg_exec *x);
-    /* Takes over the plan (destroys it on failure too). The result lives until the executor is destroyed. */
+    /* Takes over the plan (destroys it on failure too). What is not released goes with the executor. */
     rdg_err (*prepare)(rdg_exec *x, rdg_plan *plan, rdg_prepared **out, rdg_error *e);
+    void (*release)(rdg_exec *x, rdg_prepared *prepared);
     /* Runs one step and waits for it. *output: the logits (or hidden states), rows of dim[0] floats, valid until the
      * next run; NULL if the plan has none. times: [n_nodes] or NULL. */
     rdg_err (*run)(rdg_exec *x, rdg_prepared *prepared, const rdg_step *step, const float **output,
@@ -45,14 +46,21 @@ static inline void rdg_exec_destroy(rdg_exec *x)
 {
     if (x) x->class->destroy(x);
 }
-const rdg_plan *rdg_prepared_plan(const rdg_prepared *p); /* every rdg_prepared begins with its plan */
+/* Every executor's own rdg_prepared begins with this. */
 struct rdg_prepared {
     rdg_plan *plan;
 };
 
-/* The CPU. pool stays the caller's and must outlive the executor. cpu_mask: RDG_CPU_* levels to use. */
-rdg_err rdg_exec_create_cpu(const rdg_gguf *g, rdg_pool *pool, uint32_t cpu_mask, const char *variant, rdg_exec **out,
-                            rdg_error *e);
+typedef struct rdg_exec_request {
+    const char *device;  /* "cpu", "vulkan:0", "auto" or NULL = "cpu" */
+    const rdg_gguf *gguf;
+    rdg_pool *pool;      /* stays the caller's and must outlive the executor */
+    uint32_t cpu_mask;   /* RDG_CPU_* levels to use */
+    const char *variant; /* variant to prefer, or NULL */
+    const rdg_log *log;  /* what was chosen and why */
+} rdg_exec_request;
+rdg_err rdg_exec_create(const rdg_exec_request *r, rdg_exec **out, rdg_error *e);
+rdg_err rdg_exec_create_cpu(const rdg_exec_request *r, rdg_exec **out, rdg_error *e);
 /* The variant a CPU executor chose for node i of a prepared plan. */
 const rdg_variant *rdg_cpu_prepared_variant(const rdg_prepared *p, size_t i);
 

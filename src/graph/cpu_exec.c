@@ -1,0 +1,342 @@
+/* The CPU executor. A whole plan is one run of the thread pool: every thread walks the node list, takes chunks of a
+ * node's items from a shared counter and meets the others at a barrier between nodes. Weights are read where they lie
+ * in the file's map. */
+#include "graph/exec.h"
+#include "base/clock.h"
+#include "base/cpu.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+/* The most phases a kernel may have; the smallest share of a phase that one grab of the counter takes. */
+enum { MAX_PHASES = 4, GRABS_PER_THREAD = 8 };
+
+typedef struct cpu_node {
+    rdg_op_call call;
+    const rdg_variant *variant;
+    int64_t n_items[MAX_PHASES];
+} cpu_node;
+
+typedef struct cpu_prepared {
+    rdg_prepared base;
+    cpu_node *nodes;
+    atomic_llong *counters; /* [n_nodes][MAX_PHASES], set to 0 before each run */
+    size_t kernel_scratch_bytes;
+    int32_t *inputs; /* tokens, positions, output rows: addresses that the calls keep */
+} cpu_prepared;
+
+typedef struct cpu_state {
+    rdg_state_kind kind;
+    int32_t index;
+    void *data;
+    size_t bytes;
+} cpu_state;
+
+typedef struct cpu_exec {
+    rdg_exec base;
+    rdg_pool *pool;
+    uint32_t features;
+    char variant[64];
+    cpu_state *states;
+    size_t n_states, cap_states;
+    char *scratch; /* values of the plan, then the kernels' own scratch */
+    size_t scratch_bytes;
+    cpu_prepared **prepared;
+    size_t n_prepared, cap_prepared;
+} cpu_exec;
+
+static cpu_state *find_state(cpu_exec *x, rdg_state_kind kind, int32_t index)
+{
+    for (size_t i = 0; i < x->n_states; i++)
+        if (x->states[i].kind == kind && x->states[i].index == index) return &x->states[i];
+    return NULL;
+}
+
+static rdg_err make_state(cpu_exec *x, const rdg_state *s, cpu_state **out, rdg_error *e)
+{
+    size_t bytes = (size_t)rdg_tensor_bytes(&s->shape);
+    cpu_state *found = find_state(x, s->kind, s->index);
+    if (found && found->bytes != bytes)
+        return rdg_fail(e, RDG_E_INTERNAL, "state %d of kind %d has two sizes: %zu and %zu bytes", s->index, s->kind,
+                        found->bytes, bytes);
+    if (!found) {
+        if (!rdg_grow(&x->states, x->n_states, &x->cap_states, sizeof *x->states))
+            return rdg_fail(e, RDG_E_NOMEM, "no memory for the session's states");
+        /* calloc gives untouched zero pages: a large context costs memory only as it fills */
+        void *data = rdg_alloc(bytes);
+        if (!data)
+            return rdg_fail(e, RDG_E_NOMEM, "no memory for %zu bytes of KV cache; use a smaller context (-c)", bytes);
+        found = &x->states[x->n_states++];
+        *found = (cpu_state){.kind = s->kind, .index = s->index, .data = data, .bytes = bytes};
+        x->base.state_bytes += bytes;
+    }
+    *out = found;
+    return RDG_OK;
+}
+
+static rdg_err choose_variants(cpu_exec *x, cpu_prepared *c, rdg_error *e)
+{
+    const rdg_plan *plan = c->base.plan;
+    int n_threads = rdg_pool_threads(x->pool);
+    for (size_t i = 0; i < plan->n_nodes; i++) {
+        cpu_node *n = &c->nodes[i];
+        rdg_plan_call(plan, i, &n->call);
+        n->variant = rdg_op_select(&n->call, RDG_BACKEND_CPU, x->features, x->variant[0] ? x->variant : NULL);
+        if (!n->variant || n->variant->cpu->n_phases > MAX_PHASES)
+            return rdg_fail(e, RDG_E_UNSUPPORTED, "no CPU kernel for operation %zu (%s %s, block %d, %s)", i,
+                            plan->nodes[i].op->name, plan->nodes[i].tag ? plan->nodes[i].tag : "",
+                            plan->nodes[i].layer, rdg_type_name(n->call.operand[0].type));
+        const rdg_cpu_kernel *k = n->variant->cpu;
+        if (k->scratch_bytes)
+            c->kernel_scratch_bytes = RDG_MAX(c->kernel_scratch_bytes, k->scratch_bytes(&n->call, n_threads));
+    }
+    return RDG_OK;
+}
+
+static void *input_address(const cpu_prepared *c, rdg_value_id v)
+{
+    const rdg_plan *p = c->base.plan;
+    if (v == p->tokens) return c->inputs;
+    if (v == p->positions) return c->inputs + p->options.n_tokens;
+    return c->inputs + 2 * p->options.n_tokens;
+}
+
+/* Where a value lives. Scratch addresses are valid until the block grows: bind again then. */
+static void *value_address(cpu_exec *x, const cpu_prepared *c, rdg_value_id id)
+{
+    const rdg_plan *p = c->base.plan;
+    const rdg_value *v = &p->values[id];
+    int64_t offset = 0;
+    if (v->kind == RDG_VALUE_VIEW) {
+        offset = v->offset_bytes;
+        id = v->base;
+        v = &p->values[id];
+    }
+    char *base = NULL;
+    switch (v->kind) {
+    case RDG_VALUE_WEIGHT: base = (char *)v->weight->data; break;
+    case RDG_VALUE_INPUT: base = input_address(c, id); break;
+    case RDG_VALUE_STATE: base = find_state(x, p->states[v->state_key].kind, p->states[v->state_key].index)->data; break;
+    case RDG_VALUE_SCRATCH:
+    case RDG_VALUE_OUTPUT: base = x->scratch + v->place; break;
+    case RDG_VALUE_VIEW: break; /* a view's base is never a view */
+    }
+    return base + offset;
+}
+
+static void bind(cpu_exec *x, cpu_prepared *c)
+{
+    const rdg_plan *plan = c->base.plan;
+    for (size_t i = 0; i < plan->n_nodes; i++)
+        for (int k = 0; k < plan->nodes[i].op->n_operands; k++)
+            if (plan->nodes[i].operand[k] != RDG_NO_VALUE)
+                c->nodes[i].call.operand[k].data = value_address(x, c, plan->nodes[i].operand[k]);
+}
+
+/* One block serves all plans: it is as large as the largest needs. Growing moves it, so every plan is bound again. */
+static rdg_err reserve_scratch(cpu_exec *x, const cpu_prepared *c, rdg_error *e)
+{
+    size_t plan_bytes = (size_t)rdg_round_up(c->base.plan->scratch_bytes, 256), bytes;
+    if (RDG_ADD_OVERFLOW(plan_bytes, c->kernel_scratch_bytes, &bytes))
+        return rdg_fail(e, RDG_E_LIMIT, "the plan's scratch memory is too large");
+    if (bytes <= x->scratch_bytes) return RDG_OK;
+    char *fresh = rdg_alloc_aligned(4096, bytes);
+    if (!fresh) return rdg_fail(e, RDG_E_NOMEM, "no memory for %zu bytes of scratch; use a smaller batch", bytes);
+    rdg_free(x->scratch);
+    x->scratch = fresh;
+    x->scratch_bytes = bytes;
+    x->base.scratch_bytes = bytes;
+    for (size_t i = 0; i < x->n_prepared; i++) bind(x, x->prepared[i]);
+    return RDG_OK;
+}
+
+static void free_prepared(cpu_prepared *c)
+{
+    if (!c) return;
+    rdg_free(c->inputs);
+    rdg_free(c->counters);
+    rdg_free(c->nodes);
+    rdg_plan_destroy(c->base.plan);
+    rdg_free(c);
+}
+
+static rdg_err cpu_prepare(rdg_exec *base, rdg_plan *plan, rdg_prepared **out, rdg_error *e)
+{
+    cpu_exec *x = (cpu_exec *)base;
+    rdg_err err = RDG_OK;
+    *out = NULL;
+    cpu_prepared *c = rdg_alloc(sizeof *c);
+    if (!c) {
+        rdg_plan_destroy(plan);
+        return rdg_fail(e, RDG_E_NOMEM, "no memory for a plan");
+    }
+    c->base.plan = plan;
+    c->nodes = rdg_alloc_array(plan->n_nodes, sizeof *c->nodes);
+    c->counters = rdg_alloc_array(plan->n_nodes * MAX_PHASES, sizeof *c->counters);
+    c->inputs = rdg_alloc_array((size_t)(2 * plan->options.n_tokens + plan->options.n_outputs), sizeof *c->inputs);
+    if (!c->nodes || !c->counters || !c->inputs ||
+        !rdg_grow(&x->prepared, x->n_prepared, &x->cap_prepared, sizeof *x->prepared)) {
+        err = rdg_fail(e, RDG_E_NOMEM, "no memory for a plan of %zu operations", plan->n_nodes);
+        goto fail;
+    }
+    for (size_t i = 0; i < plan->n_states; i++) {
+        cpu_state *s;
+        if ((err = make_state(x, &plan->states[i], &s, e))) goto fail;
+    }
+    if ((err = choose_variants(x, c, e))) goto fail;
+    if ((err = reserve_scratch(x, c, e))) goto fail;
+    bind(x, c);
+    x->prepared[x->n_prepared++] = c;
+    *out = &c->base;
+    return RDG_OK;
+fail:
+    free_prepared(c);
+    return err;
+}
+
+static void cpu_release(rdg_exec *base, rdg_prepared *prepared)
+{
+    cpu_exec *x = (cpu_exec *)base;
+    for (size_t i = 0; i < x->n_prepared; i++) {
+        if (&x->prepared[i]->base != prepared) continue;
+        free_prepared(x->prepared[i]);
+        x->prepared[i] = x->prepared[--x->n_prepared];
+        return;
+    }
+}
+
+typedef struct run_context {
+    cpu_exec *x;
+    cpu_prepared *c;
+    rdg_node_time *times;
+} run_context;
+
+static void run_phase(const run_context *r, size_t i, int phase, int thread, int n_threads)
+{
+    const cpu_node *n = &r->c->nodes[i];
+    int64_t n_items = n->n_items[phase];
+    atomic_llong *counter = &r->c->counters[i * MAX_PHASES + (size_t)phase];
+    rdg_cpu_task task = {.phase = phase, .thread = thread, .n_threads = n_threads,
+                         .scratch = r->x->scratch + rdg_round_up(r->c->base.plan->scratch_bytes, 256)};
+    int64_t grab = RDG_MAX(n_items / ((int64_t)n_threads * GRABS_PER_THREAD), 1);
+    for (;;) {
+        task.begin = atomic_fetch_add_explicit(counter, grab, memory_order_relaxed);
+        if (task.begin >= n_items) return;
+        task.end = RDG_MIN(task.begin + grab, n_items);
+        n->variant->cpu->run(&n->call, &task);
+    }
+}
+
+static void run_thread(void *ctx, int thread, int n_threads)
+{
+    const run_context *r = ctx;
+    size_t n_nodes = r->c->base.plan->n_nodes;
+    for (size_t i = 0; i < n_nodes; i++) {
+        const rdg_cpu_kernel *k = r->c->nodes[i].variant->cpu;
+        if (r->times && thread == 0) r->times[i].begin_ns = rdg_clock_ns();
+        for (int phase = 0; phase < k->n_phases; phase++) {
+            run_phase(r, i, phase, thread, n_threads);
+            rdg_pool_barrier(r->x->pool);
+        }
+        if (r->times && thread == 0) r->times[i].end_ns = rdg_clock_ns();
+    }
+}
+
+static rdg_err cpu_run(rdg_exec *base, rdg_prepared *prepared, const rdg_step *step, const float **output,
+                       rdg_node_time *times, rdg_error *e)
+{
+    (void)e;
+    cpu_exec *x = (cpu_exec *)base;
+    cpu_prepared *c = (cpu_prepared *)prepared;
+    const rdg_plan *p = c->base.plan;
+    int64_t n = p->options.n_tokens;
+    memcpy(c->inputs, step->tokens, (size_t)n * sizeof *c->inputs);
+    memcpy(c->inputs + n, step->positions, (size_t)n * sizeof *c->inputs);
+    if (p->options.n_outputs)
+        memcpy(c->inputs + 2 * n, step->output_rows, (size_t)p->options.n_outputs * sizeof *c->inputs);
+    for (size_t i = 0; i < p->n_nodes; i++) {
+        cpu_node *node = &c->nodes[i];
+        node->call.n_visible = step->n_visible;
+        for (int phase = 0; phase < node->variant->cpu->n_phases; phase++) {
+            node->n_items[phase] = node->variant->cpu->n_items(&node->call, phase);
+            atomic_store_explicit(&c->counters[i * MAX_PHASES + (size_t)phase], 0, memory_order_relaxed);
+        }
+    }
+    run_context r = {.x = x, .c = c, .times = times};
+    rdg_pool_run(x->pool, run_thread, &r);
+    rdg_value_id out = p->hidden != RDG_NO_VALUE ? p->hidden : p->logits;
+    *output = out != RDG_NO_VALUE ? value_address(x, c, out) : NULL;
+    return RDG_OK;
+}
+
+static rdg_err state_range(cpu_exec *x, rdg_state_kind kind, int32_t index, size_t bytes, cpu_state **out, rdg_error *e)
+{
+    *out = find_state(x, kind, index);
+    if (!*out) return rdg_fail(e, RDG_E_NOT_FOUND, "the session has no state %d of kind %d", index, kind);
+    if ((*out)->bytes != bytes)
+        return rdg_fail(e, RDG_E_ARGUMENT, "state %d has %zu bytes, not %zu", index, (*out)->bytes, bytes);
+    return RDG_OK;
+}
+
+static rdg_err cpu_read_state(rdg_exec *base, rdg_state_kind kind, int32_t index, void *dst, size_t bytes, rdg_error *e)
+{
+    cpu_state *s;
+    rdg_err err = state_range((cpu_exec *)base, kind, index, bytes, &s, e);
+    if (!err) memcpy(dst, s->data, bytes);
+    return err;
+}
+
+static rdg_err cpu_write_state(rdg_exec *base, rdg_state_kind kind, int32_t index, const void *src, size_t bytes,
+                               rdg_error *e)
+{
+    cpu_state *s;
+    rdg_err err = state_range((cpu_exec *)base, kind, index, bytes, &s, e);
+    if (!err) memcpy(s->data, src, bytes);
+    return err;
+}
+
+static void cpu_destroy(rdg_exec *base)
+{
+    cpu_exec *x = (cpu_exec *)base;
+    for (size_t i = 0; i < x->n_prepared; i++) free_prepared(x->prepared[i]);
+    rdg_free(x->prepared);
+    for (size_t i = 0; i < x->n_states; i++) rdg_free(x->states[i].data);
+    rdg_free(x->states);
+    rdg_free(x->scratch);
+    rdg_free(x);
+}
+
+static const rdg_exec_class cpu_class = {
+    .name = "cpu",
+    .destroy = cpu_destroy,
+    .prepare = cpu_prepare,
+    .release = cpu_release,
+    .run = cpu_run,
+    .read_state = cpu_read_state,
+    .write_state = cpu_write_state,
+};
+
+rdg_err rdg_exec_create_cpu(const rdg_exec_request *r, rdg_exec **out, rdg_error *e)
+{
+    cpu_exec *x = rdg_alloc(sizeof *x);
+    *out = NULL;
+    if (!x) return rdg_fail(e, RDG_E_NOMEM, "no memory for an executor");
+    x->base = (rdg_exec){.class = &cpu_class, .gguf = r->gguf};
+    x->pool = r->pool;
+    x->features = rdg_cpu_features() & r->cpu_mask;
+    if (r->variant) {
+        size_t n = strlen(r->variant);
+        if (n >= sizeof x->variant) {
+            rdg_free(x);
+            return rdg_fail(e, RDG_E_ARGUMENT, "variant '%s' is not known", r->variant);
+        }
+        memcpy(x->variant, r->variant, n);
+    }
+    *out = &x->base;
+    return RDG_OK;
+}
+
+const rdg_variant *rdg_cpu_prepared_variant(const rdg_prepared *p, size_t i)
+{
+    return ((const cpu_prepared *)p)->nodes[i].variant;
+}
