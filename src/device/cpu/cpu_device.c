@@ -1,0 +1,79 @@
+/* The CPU as an ordinary device: buffers are host memory, files are imported in place, kernels are functions. */
+#include "device/soft.h"
+#include "base/cpu.h"
+
+#include <string.h>
+
+static void fill_facts(rdg_device_facts *f)
+{
+    *f = (rdg_device_facts){.index = 0,
+                            .memory_bytes = (uint64_t)rdg_cpu_memory_bytes(),
+                            .host_memory_bytes = (uint64_t)rdg_cpu_memory_bytes(),
+                            .unified = true,
+                            .maps_device_memory = true,
+                            .imports_host_memory = true,
+                            .import_alignment = 1,
+                            .subgroup_width = 1,
+                            .subgroup_min = 1,
+                            .subgroup_max = 1,
+                            .workgroup_max = 1,
+                            .push_bytes = RDG_PUSH_BYTES_MAX,
+                            .grid_max = {UINT32_MAX, UINT32_MAX, UINT32_MAX},
+                            .timestamp_ns = 1,
+                            .n_queues = 1};
+    strcpy(f->backend, "cpu");
+    strcpy(f->kind, "cpu");
+    rdg_cpu_name(f->name, sizeof f->name);
+}
+
+static rdg_err cpu_enumerate(rdg_device_facts *out, int cap, int *n, rdg_buf *notes, rdg_error *e)
+{
+    (void)notes;
+    (void)e;
+    *n = 1;
+    if (cap > 0) fill_facts(&out[0]);
+    return RDG_OK;
+}
+
+static rdg_err cpu_open(int index, const rdg_device_options *o, rdg_device **out, rdg_error *e)
+{
+    (void)o;
+    if (index > 0) return rdg_fail(e, RDG_E_NOT_FOUND, "device cpu:%d: there is cpu:0 only", index);
+    soft_device *d = rdg_alloc(sizeof *d);
+    if (!d) return rdg_fail(e, RDG_E_NOMEM, "no memory for a device");
+    fill_facts(&d->base.facts);
+    strcpy(d->base.facts.reason, "the processor this program runs on");
+    d->runs_kernels = true;
+    *out = &d->base;
+    return RDG_OK;
+}
+
+static void cpu_close(rdg_device *d)
+{
+    rdg_free(d);
+}
+
+const rdg_backend_api rdg_cpu_backend = {
+    .name = "cpu",
+    .enumerate = cpu_enumerate,
+    .open = cpu_open,
+    .close = cpu_close,
+    .buffer_create = rdg_soft_buffer_create,
+    .buffer_import = rdg_soft_buffer_import,
+    .buffer_destroy = rdg_soft_buffer_destroy,
+    .kernel_create = rdg_soft_kernel_create,
+    .kernel_destroy = rdg_soft_kernel_destroy,
+    .list_create = rdg_soft_list_create,
+    .list_destroy = rdg_soft_list_destroy,
+    .list_begin = rdg_soft_list_begin,
+    .dispatch = rdg_soft_dispatch,
+    .barrier = rdg_soft_barrier,
+    .copy = rdg_soft_copy,
+    .fill = rdg_soft_fill,
+    .timestamp = rdg_soft_timestamp,
+    .list_end = rdg_soft_list_end,
+    .read_timestamps = rdg_soft_read_timestamps,
+    .submit = rdg_soft_submit,
+    .poll = rdg_soft_poll,
+    .wait = rdg_soft_wait,
+};

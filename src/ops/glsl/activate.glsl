@@ -1,0 +1,78 @@
+// Activations of glu and act. KIND: the numbers of rdg_act_kind.
+const uint A_SILU = 0, A_GELU_TANH = 1, A_GELU_ERF = 2, A_RELU = 3, A_SIGMOID = 4, A_TANH = 5, A_SWIGLU_OAI = 6;
+
+// exp with a relative error of a few units in the last place over the whole range: exp2 of the driver may be worse.
+float exp_exact(float x)
+{
+    x = clamp(x, -104.0, 89.0);
+    float n = floor(x * 1.44269504 + 0.5);
+    float r = fma(n, -0.693359375, x);
+    r = fma(n, 2.12194440e-4, r);
+    float p = 1.9875691500e-4;
+    p = p * r + 1.3981999507e-3;
+    p = p * r + 8.3334519073e-3;
+    p = p * r + 4.1665795894e-2;
+    p = p * r + 1.6666665459e-1;
+    p = p * r + 5.0000001201e-1;
+    p = p * r * r + r + 1.0;
+    int e = int(n), e1 = e / 2, e2 = e - e1; // two steps, so that results near the ends of the range survive
+    return p * uintBitsToFloat(uint(e1 + 127) << 23) * uintBitsToFloat(uint(e2 + 127) << 23);
+}
+
+float sigmoid(float x)
+{
+    return 1.0 / (1.0 + exp_exact(-x));
+}
+
+float tanh_exact(float x)
+{
+    float a = abs(x);
+    if (a < 0.625) {
+        float z = x * x;
+        float p = -5.70498872745e-3;
+        p = p * z + 2.06390887954e-2;
+        p = p * z - 5.37397155531e-2;
+        p = p * z + 1.33314422036e-1;
+        p = p * z - 3.33332819422e-1;
+        return p * z * x + x;
+    }
+    float t = 1.0 - 2.0 / (exp_exact(2.0 * min(a, 20.0)) + 1.0);
+    return x < 0.0 ? -t : t;
+}
+
+float erf_exact(float x)
+{
+    float a = abs(x);
+    if (a < 1.0) { // Maclaurin series: the last term is below half a unit in the last place
+        float z = x * x, term = x, sum = x;
+        [[unroll]] for (int n = 1; n < 14; n++) {
+            term *= -z / float(n);
+            sum += term / float(2 * n + 1);
+        }
+        return 1.12837917 * sum;
+    }
+    if (a > 4.0) return x < 0.0 ? -1.0 : 1.0;
+    // erfc by a continued fraction from the tail; 1 - erfc loses nothing here
+    float f = 0.0;
+    for (int n = 40; n > 0; n--) f = float(n) * 0.5 / (a + f);
+    float e = 1.0 - exp_exact(-a * a) * 0.56418958 / (a + f);
+    return x < 0.0 ? -e : e;
+}
+
+float activate(uint kind, float z)
+{
+    if (kind == A_SILU) return z * sigmoid(z);
+    // 0.5 z (1 + tanh(u)) = z sigmoid(2 u): no cancellation for negative z
+    if (kind == A_GELU_TANH) return z * sigmoid(2.0 * 0.7978845608028654 * z * (1.0 + 0.044715 * z * z));
+    if (kind == A_GELU_ERF) return 0.5 * z * (1.0 + erf_exact(z * 0.70710678));
+    if (kind == A_RELU) return max(z, 0.0);
+    if (kind == A_SIGMOID) return sigmoid(z);
+    return tanh_exact(z);
+}
+
+float gated(uint kind, float gate, float up, float alpha, float limit)
+{
+    if (kind != A_SWIGLU_OAI) return activate(kind, gate) * up;
+    float g = min(gate, limit), u = clamp(up, -limit, limit);
+    return g * sigmoid(alpha * g) * (u + 1.0);
+}

@@ -1,0 +1,40 @@
+#include "ops/glu/glu.h"
+#include "ops/gpu.h"
+#include "ops/gpu_rows.h"
+
+#include <string.h>
+
+static bool accepts(const rdg_op_call *c)
+{
+    uint32_t s[3];
+    for (int i = 0; i < c->op->n_operands; i++)
+        if (rdg_tensor_present(&c->operand[i]) && !rdg_gpu_strides(&c->operand[i], s)) return false;
+    return rdg_tensor_n_elements(&c->operand[RDG_GLU_GATE]) <= INT32_MAX;
+}
+
+static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch *d, rdg_error *e)
+{
+    const rdg_tensor *gate = &c->operand[RDG_GLU_GATE], *up = &c->operand[RDG_GLU_UP], *out = &c->operand[RDG_GLU_OUT];
+    rdg_glu_params p;
+    memcpy(&p, c->params.bytes, sizeof p);
+    struct {
+        uint64_t gate, up, out;
+        uint32_t n, d1, d2, n_rows, gate_stride[3], up_stride[3], out_stride[3];
+        float alpha, limit;
+    } push = {.gate = rdg_gpu_address(gate), .up = rdg_gpu_address(up), .out = rdg_gpu_address(out), .n = (uint32_t)gate->dim[0],
+              .d1 = (uint32_t)gate->dim[1], .d2 = (uint32_t)gate->dim[2], .n_rows = (uint32_t)rdg_tensor_n_rows(gate),
+              .alpha = p.alpha, .limit = p.limit};
+    rdg_gpu_strides(gate, push.gate_stride);
+    rdg_gpu_strides(up, push.up_stride);
+    rdg_gpu_strides(out, push.out_stride);
+    rdg_gpu_fill(d, "glu", &push, sizeof push);
+    d->spec[0] = (uint32_t)p.act;
+    d->n_spec = 1;
+    if (rdg_gpu_grid(d, env->facts, rdg_div_up(rdg_tensor_n_elements(gate), 128))) return 1;
+    rdg_fail(e, RDG_E_LIMIT, "too many elements for one launch");
+    return 0;
+}
+
+static const rdg_gpu_kernel kernel = {.encode = encode};
+const rdg_variant rdg_glu_vulkan = {.name = "f32_vulkan", .source = "src/ops/glu/glu.comp",
+                                    .backend = RDG_BACKEND_VULKAN, .accepts = accepts, .gpu = &kernel};
