@@ -13,7 +13,8 @@ typedef struct rdg_imatrix rdg_imatrix;
 typedef struct rdg_imatrix_entry {
     const char *name;    /* the weight's full name, "blk.0.attn_q.weight" */
     int64_t n_columns;   /* input channels */
-    int64_t n_matrices;  /* experts, 1 for a plain weight */
+    int64_t n_matrices;  /* experts, 1 for a plain weight. Legacy files do not tell experts apart: there it is 1 and
+                          * n_columns counts the channels of all experts, one after the other */
     float *sums;         /* [n_matrices][n_columns]: sum over tokens of x^2 */
     float *counts;       /* [n_matrices]: tokens counted */
 } rdg_imatrix_entry;

@@ -343,7 +343,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_legal),          cmocka_unit_test(test_lies),
         cmocka_unit_test(test_header_lengths), cmocka_unit_test(test_truncation),
-        cmocka_unit_test(test_folder),
+        cmocka_unit_test(test_folder),         cmocka_unit_test(test_models),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
