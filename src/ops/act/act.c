@@ -1,0 +1,69 @@
+#include "ops/act/act.h"
+#include "ops/act/act_variants.h"
+#include "ops/contract.h"
+
+#include <math.h>
+
+static rdg_err check(const rdg_op_call *call, rdg_error *e)
+{
+    rdg_contract k = {call, e, RDG_OK};
+    const rdg_act_params *p = RDG_PARAMS(call, rdg_act_params);
+    rdg_want_type(&k, RDG_ACT_X, RDG_TYPE_F32);
+    rdg_want_type(&k, RDG_ACT_OUT, RDG_TYPE_F32);
+    rdg_want_same_dims(&k, RDG_ACT_OUT, RDG_ACT_X);
+    rdg_want_in_place_or_apart(&k, RDG_ACT_OUT, RDG_ACT_X);
+    rdg_want(&k, p->act >= RDG_ACT_SILU && p->act <= RDG_ACT_TANH,
+             "activation %d takes a gate or is not known", (int)p->act);
+    rdg_want(&k, p->cap > 0.0f, "cap is %g, it must be positive", (double)p->cap);
+    return k.err;
+}
+
+static void cost(const rdg_op_call *call, rdg_cost *c)
+{
+    rdg_cost_elementwise(call, 6, c);
+}
+
+static double activate(rdg_act_kind act, double x)
+{
+    switch (act) {
+    case RDG_ACT_SILU: return x / (1.0 + exp(-x));
+    case RDG_ACT_GELU_TANH:
+        return x / (1.0 + exp(-2.0 * (0.7978845608028654 * x * (1.0 + 0.044715 * x * x))));
+    case RDG_ACT_GELU_ERF: return 0.5 * x * erfc(-x * 0.70710678118654752440);
+    case RDG_ACT_RELU: return fmax(x, 0.0);
+    case RDG_ACT_SIGMOID: return 1.0 / (1.0 + exp(-x));
+    case RDG_ACT_TANH: return tanh(x);
+    case RDG_ACT_SWIGLU_OAI: break;
+    }
+    return NAN;
+}
+
+static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error *e)
+{
+    const rdg_tensor *x = &call->operand[RDG_ACT_X];
+    const rdg_act_params *p = RDG_PARAMS(call, rdg_act_params);
+    double *o = out[RDG_ACT_OUT], cap = (double)p->cap;
+    (void)e;
+    for (int64_t i3 = 0; i3 < x->dim[3]; i3++)
+        for (int64_t i2 = 0; i2 < x->dim[2]; i2++)
+            for (int64_t i1 = 0; i1 < x->dim[1]; i1++)
+                for (int64_t i0 = 0; i0 < x->dim[0]; i0++)
+                    *o++ = cap * activate((rdg_act_kind)p->act, rdg_tensor_get(x, i0, i1, i2, i3) / cap);
+    return RDG_OK;
+}
+
+static const rdg_operand_spec operands[] = {{"x", RDG_OPERAND_IN}, {"out", RDG_OPERAND_OUT}};
+static const rdg_variant *const variants[] = {&rdg_act_c, NULL};
+
+const rdg_op rdg_op_act = {
+    .name = "act",
+    .summary = "out = cap * act(x / cap)",
+    .operands = operands,
+    .n_operands = RDG_COUNTOF(operands),
+    .param_bytes = sizeof(rdg_act_params),
+    .check = check,
+    .cost = cost,
+    .reference = reference,
+    .tolerance = {RDG_TOLERANCE_ULP, 4},
+    .variants = variants,
+};

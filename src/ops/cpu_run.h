@@ -1,0 +1,33 @@
+/* Running CPU kernels on a pool. A whole plan runs inside one rdg_pool_run: every thread walks the same list
+ * of calls and takes items of each from a shared counter. Which thread does which item does not change the
+ * result. */
+#ifndef RDG_OPS_CPU_RUN_H
+#define RDG_OPS_CPU_RUN_H
+
+#include "base/pool.h"
+#include "ops/op.h"
+
+#include <stdatomic.h>
+
+enum { RDG_CPU_MAX_PHASES = 4 };
+
+/* Items of one phase handed out so far. One cache line each, so that two phases do not share one. */
+typedef struct rdg_cpu_progress {
+    RDG_ALIGNED(64) _Atomic int64_t next;
+} rdg_cpu_progress;
+
+/* Inside rdg_pool_run, by every thread of the run with the same arguments but `thread`. progress: one per
+ * phase, all zero before the run (rdg_cpu_progress_reset). There is a barrier between the phases and none
+ * after the last: put rdg_pool_barrier before whatever reads what this call writes, or reuses its scratch or
+ * its progress. */
+void rdg_cpu_run_call(rdg_pool *pool, int thread, const rdg_op_call *call, const rdg_cpu_kernel *kernel,
+                      void *scratch, rdg_cpu_progress *progress);
+void rdg_cpu_progress_reset(rdg_cpu_progress *progress, size_t n);
+
+/* Bytes of scratch of this call, 0 for none; a multiple of 64. */
+size_t rdg_cpu_scratch_bytes(const rdg_op_call *call, const rdg_cpu_kernel *kernel, int n_threads);
+
+/* One call on its own: allocates the scratch, runs, waits. For tests, `check` and `bench-op`. */
+rdg_err rdg_cpu_run(rdg_pool *pool, const rdg_op_call *call, const rdg_variant *variant, rdg_error *e);
+
+#endif

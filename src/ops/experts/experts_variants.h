@@ -1,0 +1,6 @@
+/* The rows of experts' table. */
+#ifndef RDG_OPS_EXPERTS_VARIANTS_H
+#define RDG_OPS_EXPERTS_VARIANTS_H
+#include "ops/op.h"
+extern const rdg_variant rdg_experts_any_c;
+#endif

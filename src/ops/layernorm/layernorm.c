@@ -1,0 +1,74 @@
+#include "ops/layernorm/layernorm.h"
+#include "ops/layernorm/layernorm_variants.h"
+#include "ops/contract.h"
+
+#include <math.h>
+
+static rdg_err check(const rdg_op_call *call, rdg_error *e)
+{
+    rdg_contract k = {call, e, RDG_OK};
+    const rdg_tensor *x = &call->operand[RDG_LAYERNORM_X];
+    rdg_want_type(&k, RDG_LAYERNORM_X, RDG_TYPE_F32);
+    rdg_want_type(&k, RDG_LAYERNORM_OUT, RDG_TYPE_F32);
+    for (int i = RDG_LAYERNORM_WEIGHT; i <= RDG_LAYERNORM_BIAS; i++) {
+        rdg_want_type(&k, i, RDG_TYPE_F32);
+        rdg_want_dims(&k, i, x->dim[0], call->operand[i].dim[1] == 1 ? 1 : x->dim[1], 1, 1);
+    }
+    rdg_want_same_dims(&k, RDG_LAYERNORM_OUT, RDG_LAYERNORM_X);
+    rdg_want_in_place_or_apart(&k, RDG_LAYERNORM_OUT, RDG_LAYERNORM_X);
+    rdg_want(&k, RDG_PARAMS(call, rdg_layernorm_params)->eps >= 0.0f, "eps is %g, it must not be negative",
+             (double)RDG_PARAMS(call, rdg_layernorm_params)->eps);
+    return k.err;
+}
+
+static void cost(const rdg_op_call *call, rdg_cost *c)
+{
+    rdg_cost_elementwise(call, 8, c); /* sum, difference, square and add, three for scale, weight and bias */
+}
+
+static double affine(const rdg_tensor *t, int64_t i, int64_t i1, double absent)
+{
+    return rdg_tensor_present(t) ? rdg_tensor_get(t, i, t->dim[1] == 1 ? 0 : i1, 0, 0) : absent;
+}
+
+static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error *e)
+{
+    const rdg_tensor *x = &call->operand[RDG_LAYERNORM_X], *w = &call->operand[RDG_LAYERNORM_WEIGHT],
+                     *b = &call->operand[RDG_LAYERNORM_BIAS];
+    const double eps = (double)RDG_PARAMS(call, rdg_layernorm_params)->eps;
+    double *o = out[RDG_LAYERNORM_OUT];
+    int64_t n = x->dim[0];
+    (void)e;
+    for (int64_t i3 = 0; i3 < x->dim[3]; i3++)
+        for (int64_t i2 = 0; i2 < x->dim[2]; i2++)
+            for (int64_t i1 = 0; i1 < x->dim[1]; i1++) {
+                double mean = 0, variance = 0;
+                for (int64_t i = 0; i < n; i++) mean += rdg_tensor_get(x, i, i1, i2, i3);
+                mean /= (double)n;
+                for (int64_t i = 0; i < n; i++) variance += pow(rdg_tensor_get(x, i, i1, i2, i3) - mean, 2);
+                double scale = 1.0 / sqrt(variance / (double)n + eps);
+                for (int64_t i = 0; i < n; i++)
+                    *o++ = affine(w, i, i1, 1.0) * (rdg_tensor_get(x, i, i1, i2, i3) - mean) * scale +
+                           affine(b, i, i1, 0.0);
+            }
+    return RDG_OK;
+}
+
+static const rdg_operand_spec operands[] = {{"x", RDG_OPERAND_IN},
+                                            {"weight", RDG_OPERAND_IN | RDG_OPERAND_OPTIONAL},
+                                            {"bias", RDG_OPERAND_IN | RDG_OPERAND_OPTIONAL},
+                                            {"out", RDG_OPERAND_OUT}};
+static const rdg_variant *const variants[] = {&rdg_layernorm_c, NULL};
+
+const rdg_op rdg_op_layernorm = {
+    .name = "layernorm",
+    .summary = "out = weight * (x - mean(x)) / sqrt(var(x) + eps) + bias",
+    .operands = operands,
+    .n_operands = RDG_COUNTOF(operands),
+    .param_bytes = sizeof(rdg_layernorm_params),
+    .check = check,
+    .cost = cost,
+    .reference = reference,
+    .tolerance = {RDG_TOLERANCE_NORMALISED, 2e-6},
+    .variants = variants,
+};

@@ -1,0 +1,6 @@
+/* The rows of matvec's table. */
+#ifndef RDG_OPS_MATVEC_VARIANTS_H
+#define RDG_OPS_MATVEC_VARIANTS_H
+#include "ops/op.h"
+extern const rdg_variant rdg_matvec_any_c;
+#endif
