@@ -1,5 +1,6 @@
 #include "ops/act/act.h"
 #include "ops/act/act_variants.h"
+#include "ops/gpu_rows.h"
 #include "ops/contract.h"
 
 #include <math.h>
@@ -53,7 +54,7 @@ static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error 
 }
 
 static const rdg_operand_spec operands[] = {{"x", RDG_OPERAND_IN}, {"out", RDG_OPERAND_OUT}};
-static const rdg_variant *const variants[] = {&rdg_act_c, NULL};
+static const rdg_variant *const variants[] = {&rdg_act_c, &rdg_act_vulkan, NULL};
 
 const rdg_op rdg_op_act = {
     .name = "act",

@@ -1,5 +1,6 @@
 #include "ops/add/add.h"
 #include "ops/add/add_variants.h"
+#include "ops/gpu_rows.h"
 #include "ops/contract.h"
 
 static rdg_err check(const rdg_op_call *call, rdg_error *e)
@@ -46,7 +47,7 @@ static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error 
 
 static const rdg_operand_spec operands[] = {
     {"a", RDG_OPERAND_IN}, {"b", RDG_OPERAND_IN | RDG_OPERAND_OPTIONAL}, {"out", RDG_OPERAND_OUT}};
-static const rdg_variant *const variants[] = {&rdg_add_c, NULL};
+static const rdg_variant *const variants[] = {&rdg_add_c, &rdg_add_vulkan, NULL};
 
 const rdg_op rdg_op_add = {
     .name = "add",

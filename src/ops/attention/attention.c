@@ -1,5 +1,6 @@
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_variants.h"
+#include "ops/gpu_rows.h"
 #include "ops/contract.h"
 #include "base/mem.h"
 
@@ -107,7 +108,7 @@ static const rdg_operand_spec operands[] = {{"q", RDG_OPERAND_IN},
                                             {"pos", RDG_OPERAND_IN},
                                             {"sinks", RDG_OPERAND_IN | RDG_OPERAND_OPTIONAL},
                                             {"out", RDG_OPERAND_OUT}};
-static const rdg_variant *const variants[] = {&rdg_attention_c, NULL};
+static const rdg_variant *const variants[] = {&rdg_attention_c, &rdg_attention_vulkan, NULL};
 
 const rdg_op rdg_op_attention = {
     .name = "attention",

@@ -1,5 +1,6 @@
 #include "ops/combine/combine.h"
 #include "ops/combine/combine_variants.h"
+#include "ops/gpu_rows.h"
 #include "ops/contract.h"
 
 static rdg_err check(const rdg_op_call *call, rdg_error *e)
@@ -43,7 +44,7 @@ static const rdg_operand_spec operands[] = {{"x", RDG_OPERAND_IN},
                                             {"weights", RDG_OPERAND_IN},
                                             {"residual", RDG_OPERAND_IN | RDG_OPERAND_OPTIONAL},
                                             {"out", RDG_OPERAND_OUT}};
-static const rdg_variant *const variants[] = {&rdg_combine_c, NULL};
+static const rdg_variant *const variants[] = {&rdg_combine_c, &rdg_combine_vulkan, NULL};
 
 const rdg_op rdg_op_combine = {
     .name = "combine",

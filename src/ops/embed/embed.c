@@ -1,5 +1,6 @@
 #include "ops/embed/embed.h"
 #include "ops/embed/embed_variants.h"
+#include "ops/gpu_rows.h"
 #include "ops/contract.h"
 
 static rdg_err check(const rdg_op_call *call, rdg_error *e)
@@ -42,7 +43,7 @@ static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error 
 
 static const rdg_operand_spec operands[] = {
     {"table", RDG_OPERAND_IN}, {"ids", RDG_OPERAND_IN}, {"out", RDG_OPERAND_OUT}};
-static const rdg_variant *const variants[] = {&rdg_embed_c, NULL};
+static const rdg_variant *const variants[] = {&rdg_embed_c, &rdg_embed_vulkan, NULL};
 
 const rdg_op rdg_op_embed = {
     .name = "embed",

@@ -1,5 +1,6 @@
 #include "ops/experts/experts.h"
 #include "ops/experts/experts_variants.h"
+#include "ops/gpu_rows.h"
 #include "ops/contract.h"
 #include "base/mem.h"
 #include "quant/quant.h"
@@ -73,7 +74,7 @@ static const rdg_operand_spec operands[] = {{"weight", RDG_OPERAND_IN},
                                             {"ids", RDG_OPERAND_IN},
                                             {"bias", RDG_OPERAND_IN | RDG_OPERAND_OPTIONAL},
                                             {"out", RDG_OPERAND_OUT}};
-static const rdg_variant *const variants[] = {&rdg_experts_any_c, NULL};
+static const rdg_variant *const variants[] = {&rdg_experts_any_c, &rdg_experts_vulkan, NULL};
 
 const rdg_op rdg_op_experts = {
     .name = "experts",

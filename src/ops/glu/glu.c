@@ -1,5 +1,6 @@
 #include "ops/glu/glu.h"
 #include "ops/glu/glu_variants.h"
+#include "ops/gpu_rows.h"
 #include "ops/contract.h"
 
 #include <math.h>
@@ -67,7 +68,7 @@ static const rdg_variant *const variants[] = {
 #if defined(__x86_64__)
     &rdg_glu_avx512, &rdg_glu_avx2,
 #endif
-    &rdg_glu_c, NULL};
+    &rdg_glu_c, &rdg_glu_vulkan, NULL};
 
 const rdg_op rdg_op_glu = {
     .name = "glu",

@@ -1,5 +1,6 @@
 #include "ops/kv_store/kv_store.h"
 #include "ops/kv_store/kv_store_variants.h"
+#include "ops/gpu_rows.h"
 #include "ops/contract.h"
 #include "base/mem.h"
 #include "quant/quant.h"
@@ -59,7 +60,7 @@ static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error 
 
 static const rdg_operand_spec operands[] = {
     {"x", RDG_OPERAND_IN}, {"pos", RDG_OPERAND_IN}, {"cache", RDG_OPERAND_INOUT}};
-static const rdg_variant *const variants[] = {&rdg_kv_store_c, NULL};
+static const rdg_variant *const variants[] = {&rdg_kv_store_c, &rdg_kv_store_vulkan, NULL};
 
 const rdg_op rdg_op_kv_store = {
     .name = "kv_store",

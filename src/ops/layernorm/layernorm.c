@@ -1,5 +1,6 @@
 #include "ops/layernorm/layernorm.h"
 #include "ops/layernorm/layernorm_variants.h"
+#include "ops/gpu_rows.h"
 #include "ops/contract.h"
 
 #include <math.h>
@@ -58,7 +59,7 @@ static const rdg_operand_spec operands[] = {{"x", RDG_OPERAND_IN},
                                             {"weight", RDG_OPERAND_IN | RDG_OPERAND_OPTIONAL},
                                             {"bias", RDG_OPERAND_IN | RDG_OPERAND_OPTIONAL},
                                             {"out", RDG_OPERAND_OUT}};
-static const rdg_variant *const variants[] = {&rdg_layernorm_c, NULL};
+static const rdg_variant *const variants[] = {&rdg_layernorm_c, &rdg_layernorm_vulkan, NULL};
 
 const rdg_op rdg_op_layernorm = {
     .name = "layernorm",

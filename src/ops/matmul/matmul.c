@@ -1,6 +1,7 @@
 #include "ops/matmul/matmul.h"
 #include "ops/matmul/matmul_contract.h"
 #include "ops/matmul/matmul_variants.h"
+#include "ops/gpu_rows.h"
 #include "ops/contract.h"
 #include "base/mem.h"
 #include "quant/quant.h"
@@ -68,7 +69,7 @@ rdg_err rdg_matmul_reference(const rdg_op_call *call, double *const *out, rdg_er
     return err;
 }
 
-static const rdg_variant *const variants[] = {&rdg_matmul_any_c, NULL};
+static const rdg_variant *const variants[] = {&rdg_matmul_any_c, &rdg_matmul_vulkan, NULL};
 
 const rdg_op rdg_op_matmul = {
     .name = "matmul",

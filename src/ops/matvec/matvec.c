@@ -3,6 +3,7 @@
 #include "ops/matmul/matmul.h"
 #include "ops/matmul/matmul_contract.h"
 #include "ops/matvec/matvec_variants.h"
+#include "ops/gpu_rows.h"
 
 /* The same kernel as matmul's: one pass over the weights whatever the number of tokens. */
 const rdg_variant rdg_matvec_any_c = {.name = "any_c",
@@ -10,7 +11,7 @@ const rdg_variant rdg_matvec_any_c = {.name = "any_c",
                                       .backend = RDG_BACKEND_CPU,
                                       .cpu = &rdg_matmul_any_c_kernel};
 
-static const rdg_variant *const variants[] = {&rdg_matvec_any_c, NULL};
+static const rdg_variant *const variants[] = {&rdg_matvec_any_c, &rdg_matvec_vulkan, NULL};
 
 const rdg_op rdg_op_matvec = {
     .name = "matvec",

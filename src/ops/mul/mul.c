@@ -1,5 +1,6 @@
 #include "ops/mul/mul.h"
 #include "ops/mul/mul_variants.h"
+#include "ops/gpu_rows.h"
 #include "ops/contract.h"
 
 static rdg_err check(const rdg_op_call *call, rdg_error *e)
@@ -37,7 +38,7 @@ static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error 
 
 static const rdg_operand_spec operands[] = {
     {"a", RDG_OPERAND_IN}, {"b", RDG_OPERAND_IN}, {"out", RDG_OPERAND_OUT}};
-static const rdg_variant *const variants[] = {&rdg_mul_c, NULL};
+static const rdg_variant *const variants[] = {&rdg_mul_c, &rdg_mul_vulkan, NULL};
 
 const rdg_op rdg_op_mul = {
     .name = "mul",

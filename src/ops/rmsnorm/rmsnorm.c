@@ -1,5 +1,6 @@
 #include "ops/rmsnorm/rmsnorm.h"
 #include "ops/rmsnorm/rmsnorm_variants.h"
+#include "ops/gpu_rows.h"
 #include "ops/contract.h"
 
 #include <math.h>
@@ -47,7 +48,7 @@ static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error 
 
 static const rdg_operand_spec operands[] = {
     {"x", RDG_OPERAND_IN}, {"weight", RDG_OPERAND_IN | RDG_OPERAND_OPTIONAL}, {"out", RDG_OPERAND_OUT}};
-static const rdg_variant *const variants[] = {&rdg_rmsnorm_c, NULL};
+static const rdg_variant *const variants[] = {&rdg_rmsnorm_c, &rdg_rmsnorm_vulkan, NULL};
 
 const rdg_op rdg_op_rmsnorm = {
     .name = "rmsnorm",

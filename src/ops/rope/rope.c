@@ -1,5 +1,6 @@
 #include "ops/rope/rope.h"
 #include "ops/rope/rope_variants.h"
+#include "ops/gpu_rows.h"
 #include "ops/contract.h"
 
 #include <math.h>
@@ -71,7 +72,7 @@ static const rdg_operand_spec operands[] = {{"x", RDG_OPERAND_IN},
                                             {"pos", RDG_OPERAND_IN},
                                             {"factors", RDG_OPERAND_IN | RDG_OPERAND_OPTIONAL},
                                             {"out", RDG_OPERAND_OUT}};
-static const rdg_variant *const variants[] = {&rdg_rope_c, NULL};
+static const rdg_variant *const variants[] = {&rdg_rope_c, &rdg_rope_vulkan, NULL};
 
 const rdg_op rdg_op_rope = {
     .name = "rope",

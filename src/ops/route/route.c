@@ -1,5 +1,6 @@
 #include "ops/route/route.h"
 #include "ops/route/route_variants.h"
+#include "ops/gpu_rows.h"
 #include "ops/contract.h"
 
 #include <math.h>
@@ -65,7 +66,7 @@ static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error 
 
 static const rdg_operand_spec operands[] = {
     {"logits", RDG_OPERAND_IN}, {"ids", RDG_OPERAND_OUT}, {"weights", RDG_OPERAND_OUT}};
-static const rdg_variant *const variants[] = {&rdg_route_c, NULL};
+static const rdg_variant *const variants[] = {&rdg_route_c, &rdg_route_vulkan, NULL};
 
 const rdg_op rdg_op_route = {
     .name = "route",

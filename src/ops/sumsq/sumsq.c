@@ -1,5 +1,6 @@
 #include "ops/sumsq/sumsq.h"
 #include "ops/sumsq/sumsq_variants.h"
+#include "ops/gpu_rows.h"
 #include "ops/contract.h"
 #include "base/mem.h"
 
@@ -60,7 +61,7 @@ static const rdg_operand_spec operands[] = {{"x", RDG_OPERAND_IN},
                                             {"ids", RDG_OPERAND_IN | RDG_OPERAND_OPTIONAL},
                                             {"sums", RDG_OPERAND_INOUT},
                                             {"counts", RDG_OPERAND_INOUT}};
-static const rdg_variant *const variants[] = {&rdg_sumsq_c, NULL};
+static const rdg_variant *const variants[] = {&rdg_sumsq_c, &rdg_sumsq_vulkan, NULL};
 
 const rdg_op rdg_op_sumsq = {
     .name = "sumsq",
