@@ -119,6 +119,8 @@ void rdg_gguf_add_tensor(rdg_gguf_writer *w, const char *name, rdg_type type, in
  * to create is then the prefix: PATH-00001-of-000NN.gguf (a ".gguf" ending of PATH is dropped). */
 void rdg_gguf_writer_split(rdg_gguf_writer *w, uint64_t max_part_bytes);
 
+/* The size that all parts together will have, from what is declared so far. Writes nothing; begin may follow. */
+rdg_err rdg_gguf_writer_measure(rdg_gguf_writer *w, uint64_t *bytes, rdg_error *e);
 rdg_err rdg_gguf_writer_begin(rdg_gguf_writer *w, rdg_error *e);
 /* Appends n bytes of the current tensor's data; moves on to the next when it is complete. */
 rdg_err rdg_gguf_write_data(rdg_gguf_writer *w, const void *data, size_t n, rdg_error *e);

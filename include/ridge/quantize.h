@@ -84,6 +84,10 @@ void rdg_quantize_result_finish(rdg_quantize_result *r);
 rdg_err rdg_quantize_file(const char *in, const char *out, const rdg_quantize_params *p, rdg_quantize_result *r,
                           rdg_error *e);
 
+/* Compares the data of every tensor with the checksums that convert and quantize note in a file. bad: one flag a tensor,
+ * or NULL. NOT_FOUND if the file has none. A difference is not an error of this call. */
+rdg_err rdg_checksum_verify(const rdg_gguf *g, const rdg_log *log, bool *bad, int64_t *n_bad, rdg_error *e);
+
 #ifdef __cplusplus
 }
 #endif

@@ -64,6 +64,13 @@ rdg_err rdg_map_recheck(const rdg_map *m, const char *path, rdg_error *e)
     return RDG_OK;
 }
 
+void rdg_map_release(const void *data, size_t bytes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)data & ~(page - 1);
+    uintptr_t end = ((uintptr_t)data + bytes) & ~(page - 1); /* the last page may hold what comes next */
+    if (end > begin) madvise((void *)begin, end - begin, MADV_DONTNEED); /* advice: failing changes nothing */
+}
+
 rdg_err rdg_file_read(const char *path, size_t limit_bytes, bool allow_stdin, char **data, size_t *bytes, rdg_error *e)
 {
     rdg_buf b;

@@ -19,6 +19,9 @@ rdg_err rdg_map_open(rdg_map *m, const char *path, rdg_error *e);
 void rdg_map_close(rdg_map *m);
 /* The file has been cut since it was mapped: reading would be SIGBUS. IO error if so. */
 rdg_err rdg_map_recheck(const rdg_map *m, const char *path, rdg_error *e);
+/* This part of a map has been used: its pages stop counting as the process's memory. Reading it again is allowed and
+ * reads the file. Only for addresses inside a map. */
+void rdg_map_release(const void *data, size_t bytes);
 
 /* The whole file as a fresh NUL-terminated buffer (the NUL not counted). LIMIT if longer than limit_bytes.
  * "-" reads standard input if allow_stdin. */

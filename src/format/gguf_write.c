@@ -421,13 +421,12 @@ static void put_split_keys(rdg_buf *b, const rdg_gguf_writer *w, int part)
     rdg_buf_append(b, &n_tensors, sizeof n_tensors);
 }
 
-static rdg_err write_header(rdg_gguf_writer *w, int part, rdg_error *e)
+/* The header of a part, without the padding after it. */
+static void encode_header(rdg_gguf_writer *w, int part, rdg_buf *out)
 {
     const write_kv *alignment = find_kv(w, RDG_GGUF_KEY_ALIGNMENT);
     uint64_t n_kv = w->split ? 3 : 0, n_tensors = 0;
-    rdg_err err;
-    rdg_buf b;
-    rdg_buf_init(&b);
+    rdg_buf b = *out;
     for (int64_t i = 0; i < w->n_kv; i++) n_kv += w->kv[i].live && (part == 0 || &w->kv[i] == alignment);
     for (int64_t i = 0; i < w->n_tensors; i++) n_tensors += w->tensors[i].part == part;
     rdg_buf_puts(&b, "GGUF");
@@ -451,6 +450,15 @@ static rdg_err write_header(rdg_gguf_writer *w, int part, rdg_error *e)
         put_u32(&b, (uint32_t)t->type);
         put_u64(&b, t->offset);
     }
+    *out = b;
+}
+
+static rdg_err write_header(rdg_gguf_writer *w, int part, rdg_error *e)
+{
+    rdg_err err;
+    rdg_buf b;
+    rdg_buf_init(&b);
+    encode_header(w, part, &b);
     if (b.failed)
         err = rdg_fail(e, RDG_E_NOMEM, "no memory for the header of '%s'", w->parts[part].path);
     else if (!(err = rdg_out_write(&w->parts[part], b.data, b.len, e)))
@@ -489,13 +497,37 @@ static rdg_err open_parts(rdg_gguf_writer *w, rdg_error *e)
     return err;
 }
 
-rdg_err rdg_gguf_writer_begin(rdg_gguf_writer *w, rdg_error *e)
+/* All that can be decided before anything is written. */
+static rdg_err prepare(rdg_gguf_writer *w)
 {
     static const char *const own_keys[] = {RDG_GGUF_KEY_SPLIT_NO, RDG_GGUF_KEY_SPLIT_COUNT,
                                            RDG_GGUF_KEY_SPLIT_TENSORS};
     if (w->begun) keep(w, RDG_E_ARGUMENT, "the header was written already");
     for (int i = 0; i < RDG_COUNTOF(own_keys); i++) rdg_gguf_unset(w, own_keys[i]);
-    if (w->failed.code || read_alignment(w) || lay_out(w)) return report(w, e);
+    if (!w->failed.code && !read_alignment(w)) lay_out(w);
+    return w->failed.code;
+}
+
+rdg_err rdg_gguf_writer_measure(rdg_gguf_writer *w, uint64_t *bytes, rdg_error *e)
+{
+    *bytes = 0;
+    if (prepare(w)) return report(w, e);
+    for (int part = 0; part < w->n_parts; part++) {
+        rdg_buf b;
+        rdg_buf_init(&b);
+        encode_header(w, part, &b);
+        if (b.failed) keep(w, RDG_E_NOMEM, "no memory for the header of part %d", part + 1);
+        *bytes += padded(w, b.len);
+        rdg_buf_finish(&b);
+    }
+    for (int64_t i = 0; i < w->n_tensors; i++) *bytes += padded(w, w->tensors[i].bytes);
+    w->n_parts = 0; /* of these none is open */
+    return report(w, e);
+}
+
+rdg_err rdg_gguf_writer_begin(rdg_gguf_writer *w, rdg_error *e)
+{
+    if (prepare(w)) return report(w, e);
     w->begun = true;
     open_parts(w, &w->failed);
     return report(w, e);

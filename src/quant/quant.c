@@ -123,10 +123,27 @@ rdg_err rdg_importance_check(const float *importance, int64_t n_columns, rdg_err
     return RDG_OK;
 }
 
+rdg_err rdg_quantise_row(const rdg_search *search, rdg_type t, const float *src, void *dst, int64_t n_columns,
+                         const float *importance, int64_t row, rdg_error *e)
+{
+    float limit = rdg_quant_ops[t].n_halves && rdg_type_is_quantised(t) ? max_element : FLT_MAX;
+    int64_t bad = find_outside(src, n_columns, limit);
+    if (bad >= 0)
+        return rdg_fail(e, RDG_E_MALFORMED, "row %lld column %lld: the value %g cannot be stored as %s",
+                        (long long)row, (long long)bad, src[bad], rdg_type_name(t));
+    rdg_quant_ops[t].quantise(search, src, dst, n_columns, importance);
+    bad = rdg_first_bad_block(t, dst, n_columns / rdg_type_block_elems(t));
+    if (bad >= 0)
+        return rdg_fail(e, RDG_E_MALFORMED,
+                        "row %lld, columns from %lld: the values are too large for the f16 scales of %s",
+                        (long long)row, (long long)(bad * rdg_type_block_elems(t)), rdg_type_name(t));
+    return RDG_OK;
+}
+
 rdg_err rdg_quantise_rows(rdg_type t, const float *src, void *dst, int64_t n_rows, int64_t n_columns,
                           const float *importance, rdg_error *e)
 {
-    int64_t bytes, bad;
+    int64_t bytes;
     if (!rdg_type_can_quantise(t))
         return rdg_fail(e, RDG_E_UNSUPPORTED, "quantising to type %s (%d) is not supported", rdg_type_name(t),
                         (int)t);
@@ -134,20 +151,8 @@ rdg_err rdg_quantise_rows(rdg_type t, const float *src, void *dst, int64_t n_row
     if (!err && importance) err = rdg_importance_check(importance, n_columns, e);
     if (err) return err;
     const rdg_search *search = rdg_search_best(rdg_cpu_features());
-    float limit = rdg_quant_ops[t].n_halves && rdg_type_is_quantised(t) ? max_element : FLT_MAX;
-    for (int64_t r = 0; r < n_rows; r++) {
-        const float *x = src + r * n_columns;
-        unsigned char *row = (unsigned char *)dst + r * bytes;
-        bad = find_outside(x, n_columns, limit);
-        if (bad >= 0)
-            return rdg_fail(e, RDG_E_MALFORMED, "row %lld column %lld: the value %g cannot be stored as %s",
-                            (long long)r, (long long)bad, x[bad], rdg_type_name(t));
-        rdg_quant_ops[t].quantise(search, x, row, n_columns, importance);
-        bad = rdg_first_bad_block(t, row, n_columns / rdg_type_block_elems(t));
-        if (bad >= 0)
-            return rdg_fail(e, RDG_E_MALFORMED,
-                            "row %lld, columns from %lld: the values are too large for the f16 scales of %s",
-                            (long long)r, (long long)(bad * rdg_type_block_elems(t)), rdg_type_name(t));
-    }
-    return RDG_OK;
+    for (int64_t r = 0; r < n_rows && !err; r++)
+        err = rdg_quantise_row(search, t, src + r * n_columns, (unsigned char *)dst + r * bytes, n_columns,
+                               importance, r, e);
+    return err;
 }

@@ -27,6 +27,10 @@ extern const rdg_quant_op rdg_quant_ops[RDG_TYPE_COUNT];
 
 /* All n_columns values finite, >= 0 and small enough for the searches, else MALFORMED. */
 rdg_err rdg_importance_check(const float *importance, int64_t n_columns, rdg_error *e);
+/* One row, with the input and the result checked: MALFORMED names `row` and the column. The type can be
+ * quantised and the importance has been checked. */
+rdg_err rdg_quantise_row(const rdg_search *search, rdg_type t, const float *src, void *dst, int64_t n_columns,
+                         const float *importance, int64_t row, rdg_error *e);
 
 rdg_dequantise_fn rdg_f32_dequantise, rdg_f16_dequantise, rdg_bf16_dequantise;
 rdg_dequantise_fn rdg_q4_0_dequantise, rdg_q4_1_dequantise, rdg_q5_0_dequantise, rdg_q5_1_dequantise;
