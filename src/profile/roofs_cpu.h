@@ -1,0 +1,30 @@
+/* The measured roofs of the CPU: how fast all threads together can read, write, copy and compute.
+ *
+ * The read bandwidth is the denominator of "share of the roof" for decoding, so it has to be the best this
+ * machine can do: every kernel of the table (roofs_cpu_kernels.h) that the CPU supports is run several times
+ * over a block much larger than the last-level cache, and each roof is the best kernel's median. */
+#ifndef RDG_PROFILE_ROOFS_CPU_H
+#define RDG_PROFILE_ROOFS_CPU_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+
+typedef struct rdg_cpu_roof {
+    double rate;        /* bytes or operations a second, 0 if nothing was measured */
+    const char *kernel; /* the kernel that reached it; static storage */
+} rdg_cpu_roof;
+
+typedef struct rdg_cpu_roofs {
+    int n_threads;
+    size_t block_bytes; /* what each bandwidth run went over */
+    /* bytes a second; copy counts what is read and what is written, triad (a = b + s c) three arrays */
+    rdg_cpu_roof read, write, copy, triad;
+    rdg_cpu_roof fp32; /* floating-point operations a second, a fused multiply-add is 2 */
+    rdg_cpu_roof int8; /* 8-bit multiply and 32-bit add, counted as 2 */
+} rdg_cpu_roofs;
+
+/* Takes a few seconds. Warms up the threads first; the caller should not run anything else meanwhile. */
+rdg_err rdg_cpu_measure_roofs(int n_threads, rdg_cpu_roofs *out, rdg_error *e);
+
+#endif
