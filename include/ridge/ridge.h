@@ -12,5 +12,6 @@
 #include <ridge/convert.h>
 #include <ridge/model.h>
 #include <ridge/sampler.h>
+#include <ridge/evaluate.h>
 
 #endif

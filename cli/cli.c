@@ -1,0 +1,474 @@
+/* Parsing, help, messages: everything the commands share. */
+#include "cli.h"
+#include "base/cpu.h"
+#include "base/file.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef RDG_VERSION
+#define RDG_VERSION "unknown"
+#endif
+
+static const cli_option common_options[] = {
+    {"--threads", "-t", "N", CLI_INT, offsetof(cli_common, n_threads), 1, 1024, "CPU threads (default: physical cores)"},
+    {"--device", NULL, "D", CLI_STRING, offsetof(cli_common, device), 0, 0,
+     "auto, cpu, cuda[:N], vulkan[:N] or metal[:N] (default: cpu)"},
+    {"--seed", NULL, "N", CLI_INT, offsetof(cli_common, seed), 0, 9e15, "seed of everything random"},
+    {"--json", NULL, NULL, CLI_FLAG, offsetof(cli_common, json), 0, 0, "one JSON document on standard output"},
+    {"--quiet", "-q", NULL, CLI_FLAG, offsetof(cli_common, quiet), 0, 0, "no progress and no notes"},
+    {"--verbose", "-v", NULL, CLI_FLAG, offsetof(cli_common, verbose), 0, 0, "say more"},
+    {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
+};
+
+/* Messages ---------------------------------------------------------------------------------------------------- */
+
+static void end_progress_line(cli *c)
+{
+    if (c->progress_shown) fputs("\r\033[K", stderr);
+    c->progress_shown = false;
+}
+
+void cli_progress_done(cli *c)
+{
+    end_progress_line(c);
+}
+
+static void on_message(void *user, rdg_log_level level, const char *text)
+{
+    cli *c = user;
+    if (level == RDG_LOG_WARN) {
+        json_array_append_new(c->warnings, cli_str(text, strlen(text)));
+    } else if (c->common.quiet || (level == RDG_LOG_DEBUG && !c->common.verbose)) {
+        return;
+    }
+    end_progress_line(c);
+    fprintf(stderr, "ridge: %s: %s%s\n", c->command->name, level == RDG_LOG_WARN ? "warning: " : "", text);
+}
+
+static int on_progress(void *user, const char *what, double done, double total)
+{
+    cli *c = user;
+    enum { WIDTH = 30 };
+    double share = total > 0 ? done / total : 0;
+    int filled = (int)(share * WIDTH);
+    fprintf(stderr, "\r\033[K%s [%.*s%.*s] %3.0f %%", what, filled, "##############################", WIDTH - filled,
+            "..............................", share * 100);
+    fflush(stderr);
+    c->progress_shown = true;
+    return 0;
+}
+
+int cli_error(const cli *c, const rdg_error *e)
+{
+    if (c->progress_shown) fputs("\r\033[K", stderr);
+    fprintf(stderr, "ridge: %s: %s\n", c->command->name, e->message[0] ? e->message : rdg_err_text(e->code));
+    switch (e->code) {
+    case RDG_E_ARGUMENT: return EXIT_USAGE;
+    case RDG_E_MALFORMED:
+    case RDG_E_UNSUPPORTED:
+    case RDG_E_LIMIT:
+    case RDG_E_NOT_FOUND:
+    case RDG_E_CONTEXT_FULL: return EXIT_REJECTED;
+    default: return EXIT_FAILED;
+    }
+}
+
+int cli_usage(const cli *c, const char *fmt, ...)
+{
+    va_list ap;
+    fprintf(stderr, "ridge: %s: ", c->command->name);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, " (see `ridge %s --help`)\n", c->command->name);
+    return EXIT_USAGE;
+}
+
+void cli_warn(cli *c, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    char text[1024];
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    on_message(c, RDG_LOG_WARN, text);
+}
+
+void cli_note(cli *c, const char *fmt, ...)
+{
+    va_list ap;
+    if (c->common.quiet) return;
+    end_progress_line(c);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+}
+
+/* Output ------------------------------------------------------------------------------------------------------ */
+
+int cli_finish_stdout(cli *c)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) return EXIT_DONE;
+    fprintf(stderr, "ridge: %s: cannot write standard output: %s\n", c->command->name, strerror(errno));
+    return EXIT_FAILED;
+}
+
+int cli_print_json(cli *c, json_t *document)
+{
+    if (!json_object_get(document, "warnings")) json_object_set(document, "warnings", c->warnings);
+    int rc = json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
+    json_decref(document);
+    if (rc == 0) fputc('\n', stdout);
+    if (rc != 0) {
+        fprintf(stderr, "ridge: %s: cannot write standard output\n", c->command->name);
+        return EXIT_FAILED;
+    }
+    return cli_finish_stdout(c);
+}
+
+json_t *cli_real(double v)
+{
+    return isfinite(v) ? json_real(v) : json_null();
+}
+
+/* Length of the valid UTF-8 character at p, 0 if there is none. */
+static size_t utf8_length(const unsigned char *p, size_t n)
+{
+    static const struct {
+        unsigned char mask, lead;
+        size_t length;
+        uint32_t least;
+    } forms[] = {{0x80, 0x00, 1, 0}, {0xe0, 0xc0, 2, 0x80}, {0xf0, 0xe0, 3, 0x800}, {0xf8, 0xf0, 4, 0x10000}};
+    for (size_t f = 0; f < 4; f++) {
+        if ((p[0] & forms[f].mask) != forms[f].lead || n < forms[f].length) continue;
+        uint32_t cp = p[0] & (unsigned char)~forms[f].mask;
+        for (size_t i = 1; i < forms[f].length; i++) {
+            if ((p[i] & 0xc0) != 0x80) return 0;
+            cp = cp << 6 | (p[i] & 0x3f);
+        }
+        return cp < forms[f].least || cp > 0x10ffff || (cp >= 0xd800 && cp < 0xe000) ? 0 : forms[f].length;
+    }
+    return 0;
+}
+
+json_t *cli_str(const char *s, size_t n)
+{
+    rdg_buf b;
+    rdg_buf_init(&b);
+    for (size_t i = 0; i < n;) {
+        size_t length = utf8_length((const unsigned char *)s + i, n - i);
+        rdg_buf_append(&b, length ? s + i : "\xef\xbf\xbd", length ? length : 3);
+        i += length ? length : 1;
+    }
+    json_t *j = b.failed ? NULL : json_stringn(b.data ? b.data : "", b.len);
+    rdg_buf_finish(&b);
+    return j ? j : json_null();
+}
+
+const char *cli_bytes(double bytes, char *buf, size_t n)
+{
+    static const char *const unit[] = {"B", "kB", "MB", "GB", "TB"};
+    int u = 0;
+    while (bytes >= 1000 && u < 4) {
+        bytes /= 1000;
+        u++;
+    }
+    snprintf(buf, n, u == 0 ? "%.0f %s" : "%.2f %s", bytes, unit[u]);
+    return buf;
+}
+
+/* Input ------------------------------------------------------------------------------------------------------- */
+
+int cli_threads(const cli *c)
+{
+    return c->common.n_threads ? (int)c->common.n_threads : rdg_cpu_physical_cores();
+}
+
+rdg_err cli_read_text(const char *text, const char *path, char **out, size_t *n, rdg_error *e)
+{
+    enum { TEXT_LIMIT_BYTES = 1 << 30 };
+    *out = NULL;
+    if (path) return rdg_file_read(path, TEXT_LIMIT_BYTES, true, out, n, e);
+    *n = strlen(text);
+    *out = rdg_strdup(text);
+    return *out ? RDG_OK : rdg_fail(e, RDG_E_NOMEM, "no memory for the text");
+}
+
+rdg_err cli_parse_ids(const char *text, int32_t **ids, size_t *n, rdg_error *e)
+{
+    size_t cap = 0;
+    *ids = NULL;
+    *n = 0;
+    for (const char *p = text + strspn(text, ", \t\n"); *p; p += strspn(p, ", \t\n")) {
+        char *end;
+        errno = 0;
+        long v = strtol(p, &end, 10);
+        if (end == p || (*end && !strchr(", \t\n", *end)) || errno || v < 0 || v > INT32_MAX) {
+            rdg_free(*ids);
+            *ids = NULL;
+            return rdg_fail(e, RDG_E_ARGUMENT, "'%.20s' is not a token id; ids are whole numbers separated by commas", p);
+        }
+        if (!rdg_grow(ids, *n, &cap, sizeof **ids)) {
+            rdg_free(*ids);
+            *ids = NULL;
+            return rdg_fail(e, RDG_E_NOMEM, "no memory for the token ids");
+        }
+        (*ids)[(*n)++] = (int32_t)v;
+        p = end;
+    }
+    return RDG_OK;
+}
+
+/* Help -------------------------------------------------------------------------------------------------------- */
+
+static void print_options(const cli_option *o)
+{
+    for (; o && o->name; o++) {
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s%s%s", o->alias ? o->alias : "", o->alias ? ", " : "", o->name,
+                 o->argument ? " " : "", o->argument ? o->argument : "");
+        printf("  %-28s %s\n", left, o->help);
+    }
+}
+
+static void print_help(const cli_command *k)
+{
+    printf("ridge %s: %s\n\nUsage: ridge %s %s%s\n\n%s\n", k->name, k->summary, k->name, k->usage,
+           k->options ? " [OPTIONS]" : "", k->description);
+    if (k->options) {
+        printf("\nOptions:\n");
+        print_options(k->options);
+    }
+    printf("\nCommon options:\n");
+    print_options(common_options);
+    printf("\nExit codes: 0 done, 1 failed while running, 2 usage, 3 input rejected, 4 verdict negative, 5 undecided.\n");
+}
+
+static void print_overview(FILE *f)
+{
+    static const char *const groups[][2] = {{"pipeline", "The pipeline: from a Hugging Face folder to text"},
+                                            {"bench", "The bench: what the hardware could do, and what it does"}};
+    fprintf(f, "ridge %s: run language models at the speed of memory, and see how far each kernel is from it\n\n"
+               "Usage: ridge COMMAND [ARGUMENTS] [OPTIONS]\n", RDG_VERSION);
+    for (size_t g = 0; g < 2; g++) {
+        fprintf(f, "\n%s\n", groups[g][1]);
+        for (int i = 0; cli_commands[i]; i++)
+            if (!strcmp(cli_commands[i]->group, groups[g][0]))
+                fprintf(f, "  %-11s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
+    }
+    fprintf(f, "\n`ridge COMMAND --help` tells the rest; `ridge --version` the version.\n");
+}
+
+/* roff text: a leading dot or quote and every backslash and hyphen need care. */
+static void print_roff(const char *s)
+{
+    for (bool line_start = true; *s; s++) {
+        if (line_start && (*s == '.' || *s == '\'')) fputs("\\&", stdout);
+        if (*s == '\\') fputs("\\e", stdout);
+        else if (*s == '-') fputs("\\-", stdout);
+        else putchar(*s);
+        line_start = *s == '\n';
+    }
+}
+
+static void print_man_options(const cli_option *o)
+{
+    for (; o && o->name; o++) {
+        printf(".TP\n.B ");
+        if (o->alias) {
+            print_roff(o->alias);
+            printf(", ");
+        }
+        print_roff(o->name);
+        if (o->argument) printf(" \\fI%s\\fR", o->argument);
+        printf("\n");
+        print_roff(o->help);
+        printf("\n");
+    }
+}
+
+/* ridge(1) from the same tables. */
+static void print_man(void)
+{
+    printf(".TH RIDGE 1 \"\" \"ridge %s\" \"User commands\"\n.SH NAME\nridge \\- run language models, measure kernels\n"
+           ".SH SYNOPSIS\n.B ridge\n.I COMMAND\n[\\fIARGUMENTS\\fR] [\\fIOPTIONS\\fR]\n.SH COMMANDS\n", RDG_VERSION);
+    for (int i = 0; cli_commands[i]; i++) {
+        const cli_command *k = cli_commands[i];
+        printf(".SS \"ridge %s ", k->name);
+        print_roff(k->usage);
+        printf("\"\n");
+        print_roff(k->description);
+        printf("\n");
+        print_man_options(k->options);
+    }
+    printf(".SH COMMON OPTIONS\n");
+    print_man_options(common_options);
+    printf(".SH EXIT STATUS\n0 done, 1 failed while running, 2 usage, 3 input rejected, 4 verdict negative, "
+           "5 verdict undecided.\n");
+}
+
+/* Parsing ----------------------------------------------------------------------------------------------------- */
+
+static const cli_option *find_option(const cli_option *table, const char *name, size_t n)
+{
+    for (const cli_option *o = table; o && o->name; o++)
+        if ((strlen(o->name) == n && !strncmp(o->name, name, n)) ||
+            (o->alias && strlen(o->alias) == n && !strncmp(o->alias, name, n)))
+            return o;
+    return NULL;
+}
+
+static int set_number(const cli *c, const cli_option *o, void *base, const char *value)
+{
+    char *end;
+    double v;
+    errno = 0;
+    if (o->kind == CLI_INT) {
+        long long whole = strtoll(value, &end, 10);
+        v = (double)whole;
+        memcpy((char *)base + o->offset, &(int64_t){whole}, sizeof(int64_t));
+    } else {
+        v = strtod(value, &end);
+        memcpy((char *)base + o->offset, &v, sizeof v);
+    }
+    if (end == value || *end || errno || !isfinite(v))
+        return cli_usage(c, "%s takes a %snumber, not '%s'", o->name, o->kind == CLI_INT ? "whole " : "", value);
+    if (o->min != o->max && (v < o->min || v > o->max))
+        return cli_usage(c, "%s %s is out of range: %.15g to %.15g", o->name, value, o->min, o->max);
+    return EXIT_DONE;
+}
+
+static int set_option(const cli *c, const cli_option *o, void *base, const char *value)
+{
+    if (o->kind == CLI_INT || o->kind == CLI_FLOAT) return set_number(c, o, base, value);
+    if (o->kind == CLI_STRING) {
+        memcpy((char *)base + o->offset, &value, sizeof value);
+        return EXIT_DONE;
+    }
+    cli_list *list = (cli_list *)((char *)base + o->offset);
+    const char **items = rdg_realloc_array(list->items, (size_t)list->n + 1, sizeof *items);
+    if (!items) return EXIT_FAILED;
+    list->items = items;
+    list->items[list->n++] = value;
+    return EXIT_DONE;
+}
+
+/* A word that starts with '-' is an option unless it is "-" or a number ("-1" after an option is that option's). */
+static int parse(cli *c, int argc, char **argv, void *options)
+{
+    bool only_args = false;
+    for (int i = 0; i < argc; i++) {
+        const char *word = argv[i];
+        if (only_args || word[0] != '-' || !word[1]) {
+            c->args[c->n_args++] = word;
+            continue;
+        }
+        if (!strcmp(word, "--")) {
+            only_args = true;
+            continue;
+        }
+        const char *equals = !strncmp(word, "--", 2) ? strchr(word, '=') : NULL;
+        size_t n = equals ? (size_t)(equals - word) : strlen(word);
+        void *base = options;
+        const cli_option *o = find_option(c->command->options, word, n);
+        if (!o) {
+            o = find_option(common_options, word, n);
+            base = &c->common;
+        }
+        if (!o) return cli_usage(c, "unknown option '%s'", word);
+        if (o->kind == CLI_FLAG) {
+            if (equals) return cli_usage(c, "%s takes no value", o->name);
+            memcpy((char *)base + o->offset, &(bool){true}, sizeof(bool));
+            continue;
+        }
+        if (!equals && i + 1 >= argc) return cli_usage(c, "%s needs a value: %s", o->name, o->argument);
+        int rc = set_option(c, o, base, equals ? equals + 1 : argv[++i]);
+        if (rc) return rc;
+        if (base == &c->common && !strcmp(o->name, "--seed")) c->seed_given = true;
+    }
+    if (c->n_args < c->command->min_args)
+        return cli_usage(c, "too few arguments: ridge %s %s", c->command->name, c->command->usage);
+    if (c->command->max_args >= 0 && c->n_args > c->command->max_args)
+        return cli_usage(c, "unexpected argument '%s'", c->args[c->command->max_args]);
+    return EXIT_DONE;
+}
+
+static bool wants_help(int argc, char **argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--"); i++)
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return true;
+    return false;
+}
+
+static int run_command(const cli_command *k, int argc, char **argv)
+{
+    cli c = {.command = k, .warnings = json_array()};
+    c.log = (rdg_log){.message = on_message, .user = &c};
+    if (wants_help(argc, argv)) {
+        print_help(k);
+        json_decref(c.warnings);
+        return EXIT_DONE;
+    }
+    void *options = rdg_alloc(k->options_bytes);
+    c.args = rdg_alloc_array((size_t)argc + 1, sizeof *c.args);
+    int rc = EXIT_FAILED;
+    if (options && c.args && c.warnings) {
+        if (k->options_bytes) memcpy(options, k->defaults, k->options_bytes);
+        rc = parse(&c, argc, argv, options);
+        if (rc == EXIT_DONE) {
+            if (!c.common.quiet && isatty(STDERR_FILENO)) c.log.progress = on_progress;
+            rc = k->run(&c, options);
+            end_progress_line(&c);
+        }
+    }
+    for (const cli_option *o = k->options; options && o && o->name; o++)
+        if (o->kind == CLI_LIST) rdg_free(((cli_list *)((char *)options + o->offset))->items);
+    rdg_free(c.args);
+    rdg_free(options);
+    json_decref(c.warnings);
+    return rc;
+}
+
+static const cli_command *find_command(const char *name)
+{
+    for (int i = 0; cli_commands[i]; i++)
+        if (!strcmp(cli_commands[i]->name, name)) return cli_commands[i];
+    return NULL;
+}
+
+int cli_main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_overview(stderr);
+        return EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (!strcmp(name, "--version")) {
+        printf("ridge %s\n", RDG_VERSION);
+        return EXIT_DONE;
+    }
+    if (!strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h")) {
+        const cli_command *k = argc > 2 ? find_command(argv[2]) : NULL;
+        if (argc > 2 && !strcmp(argv[2], "--man")) print_man();
+        else if (k) print_help(k);
+        else print_overview(stdout);
+        if (argc > 2 && !k && strcmp(argv[2], "--man") != 0) {
+            fprintf(stderr, "ridge: help: there is no command '%s'\n", argv[2]);
+            return EXIT_USAGE;
+        }
+        return EXIT_DONE;
+    }
+    const cli_command *k = find_command(name);
+    if (!k) {
+        fprintf(stderr, "ridge: there is no command '%s'; `ridge help` lists them\n", name);
+        return EXIT_USAGE;
+    }
+    return run_command(k, argc - 2, argv + 2);
+}

@@ -1,0 +1,100 @@
+/* The frame of the command line: one table of commands, one table of options per command. The tables drive parsing,
+ * --help and the man page, so they cannot disagree. Only cli/ prints, reads the environment or exits. */
+#ifndef RDG_CLI_CLI_H
+#define RDG_CLI_CLI_H
+
+#include <ridge/ridge.h>
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_REJECTED = 3, EXIT_NEGATIVE = 4, EXIT_UNDECIDED = 5 };
+
+typedef enum cli_kind {
+    CLI_FLAG,   /* bool */
+    CLI_INT,    /* int64_t; min … max */
+    CLI_FLOAT,  /* double; min … max */
+    CLI_STRING, /* const char *, points into argv */
+    CLI_LIST,   /* cli_list: may be given several times */
+} cli_kind;
+
+typedef struct cli_list {
+    const char **items;
+    int n;
+} cli_list;
+
+typedef struct cli_option {
+    const char *name;    /* "--temp"; or "-n" alone */
+    const char *alias;   /* "-n", or NULL */
+    const char *argument; /* "T" in the usage line; NULL for a flag */
+    cli_kind kind;
+    size_t offset;       /* into the command's option struct */
+    double min, max;     /* INT, FLOAT; min == max: any */
+    const char *help;    /* one line; the default is part of it */
+} cli_option;
+
+/* Options that every command takes. */
+typedef struct cli_common {
+    int64_t n_threads; /* 0 = physical cores */
+    const char *device;
+    int64_t seed;
+    bool quiet, verbose, json;
+} cli_common;
+
+typedef struct cli {
+    const struct cli_command *command;
+    cli_common common;
+    const char **args; /* positional arguments */
+    int n_args;
+    rdg_log log;       /* warnings to stderr, progress when stderr is a terminal */
+    json_t *warnings;  /* array of what was warned about */
+    bool progress_shown;
+    bool seed_given;
+} cli;
+
+typedef struct cli_command {
+    const char *name;
+    const char *group;       /* "pipeline" or "bench" */
+    const char *summary;     /* one line for `ridge help` */
+    const char *usage;       /* positional part: "MODEL -f TEXT -o OUT" */
+    const char *description; /* paragraphs for --help and the man page */
+    const cli_option *options; /* ends with a NULL name; may be NULL */
+    const void *defaults;    /* the option struct's initial value */
+    size_t options_bytes;
+    int min_args, max_args;  /* positional; max -1 = any number */
+    int (*run)(cli *c, void *options);
+} cli_command;
+
+/* The table, main.c. */
+extern const cli_command *const cli_commands[]; /* NULL-terminated */
+
+/* cli.c ------------------------------------------------------------------------------------------------------- */
+
+int cli_main(int argc, char **argv);
+/* Prints "ridge: COMMAND: message" and returns the exit code of the error's class. */
+int cli_error(const cli *c, const rdg_error *e);
+/* Usage errors: prints the message and where help is; returns EXIT_USAGE. */
+int cli_usage(const cli *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void cli_warn(cli *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A line on stderr unless -q. */
+void cli_note(cli *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void cli_progress_done(cli *c); /* ends a progress line, if one is shown */
+
+/* Prints the document (which it takes over) with `warnings` added; EXIT_FAILED if stdout cannot be written. */
+int cli_print_json(cli *c, json_t *document);
+json_t *cli_real(double v); /* null for NaN and infinities */
+json_t *cli_str(const char *s, size_t n); /* a JSON string; bytes that are not UTF-8 become U+FFFD */
+/* Flushes stdout; EXIT_FAILED with a message if that fails (full disk, closed pipe). */
+int cli_finish_stdout(cli *c);
+
+int cli_threads(const cli *c); /* -t, or the physical cores */
+/* "-p TEXT" or "-f FILE" (- = stdin): the text, owned by the caller. */
+rdg_err cli_read_text(const char *text, const char *path, char **out, size_t *n, rdg_error *e);
+const char *cli_bytes(double bytes, char *buf, size_t n); /* "4.92 GB" */
+/* Comma- or space-separated token ids; the array is owned by the caller. */
+rdg_err cli_parse_ids(const char *text, int32_t **ids, size_t *n, rdg_error *e);
+
+#endif
