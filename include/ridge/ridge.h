@@ -13,5 +13,6 @@
 #include <ridge/model.h>
 #include <ridge/sampler.h>
 #include <ridge/evaluate.h>
+#include <ridge/synth.h>
 
 #endif

@@ -1,0 +1,167 @@
+#include "commands.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "generate.h"
+
+#include <string.h>
+#include <sys/resource.h>
+
+typedef struct options {
+    const char *prompt, *file, *kv_type;
+    int64_t n, n_ctx, n_batch;
+    bool ignore_eos, special;
+    cli_sampling sampling;
+} options;
+
+static const options defaults = {.n = -1, .kv_type = "f16", .n_batch = 512, .sampling = CLI_SAMPLING_DEFAULTS};
+
+static const cli_option table[] = {
+    {"--prompt", "-p", "TEXT", CLI_STRING, offsetof(options, prompt), 0, 0, "the text to continue"},
+    {"--file", "-f", "FILE", CLI_STRING, offsetof(options, file), 0, 0, "read the prompt from FILE (- = standard input)"},
+    {"--predict", "-n", "N", CLI_INT, offsetof(options, n), -1, 1e9, "tokens to generate (default: -1 = until the end or the context is full)"},
+    {"--context", "-c", "N", CLI_INT, offsetof(options, n_ctx), 1, 1e9, "context (default: the smaller of the model's and 4096)"},
+    {"--batch", "-b", "N", CLI_INT, offsetof(options, n_batch), 1, 1e6, "prompt tokens a step (default: 512)"},
+    {"--kv-type", NULL, "T", CLI_STRING, offsetof(options, kv_type), 0, 0, "type of the KV cache (default: f16)"},
+    {"--ignore-eos", NULL, NULL, CLI_FLAG, offsetof(options, ignore_eos), 0, 0, "go on after an end token"},
+    {"--special", NULL, NULL, CLI_FLAG, offsetof(options, special), 0, 0, "control tokens in the prompt count as such, and are printed"},
+    CLI_SAMPLING_OPTIONS(options, sampling),
+    {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
+};
+
+typedef struct job {
+    cli *c;
+    const options *o;
+    rdg_model *model;
+    rdg_session *session;
+    rdg_sampler *sampler;
+    int32_t *prompt;
+    size_t n_prompt;
+    rdg_buf text;
+    cli_generation g;
+    double load_seconds, prefill_seconds;
+} job;
+
+static int on_text(void *user, const char *text, size_t n)
+{
+    job *j = user;
+    rdg_buf_append(&j->text, text, n);
+    if (j->c->common.json) return 0;
+    fwrite(text, 1, n, stdout);
+    return fflush(stdout) != 0;
+}
+
+static rdg_err tokenize_prompt(job *j, const char *text, size_t n, rdg_error *e)
+{
+    const rdg_tokenizer *t = rdg_model_tokenizer(j->model);
+    if (!t) return rdg_fail(e, RDG_E_UNSUPPORTED, "'%s' has no tokenizer; use `ridge logits --tokens`", j->c->args[0]);
+    rdg_tokenize_params p = {.add_special = true, .parse_special = j->o->special};
+    rdg_err err = rdg_tokenize(t, text, n, p, &j->prompt, &j->n_prompt, e);
+    if (!err && j->n_prompt == 0)
+        err = rdg_fail(e, RDG_E_ARGUMENT, "the prompt is empty and the vocabulary has no BOS token; give a prompt with -p");
+    return err;
+}
+
+static rdg_err prepare(job *j, const char *text, size_t n, rdg_type kv, rdg_error *e)
+{
+    double start = rdg_clock_seconds();
+    rdg_session_params sp;
+    rdg_session_defaults(&sp);
+    sp.n_ctx = j->o->n_ctx;
+    sp.n_batch = j->o->n_batch;
+    sp.n_threads = (int)j->c->common.n_threads;
+    sp.kv_type_k = sp.kv_type_v = kv;
+    sp.device = j->c->common.device;
+    sp.log = &j->c->log;
+    rdg_err err = rdg_model_load(j->c->args[0], &j->c->log, &j->model, e);
+    if (!err) err = tokenize_prompt(j, text, n, e);
+    if (!err) err = rdg_session_create(j->model, &sp, &j->session, e);
+    if (!err) err = cli_make_sampler(j->c, &j->o->sampling, j->model, &j->sampler, e);
+    j->load_seconds = rdg_clock_seconds() - start;
+    return err;
+}
+
+static rdg_err generate(job *j, rdg_error *e)
+{
+    cli_generate_params p = {.session = j->session, .sampler = j->sampler, .tokenizer = rdg_model_tokenizer(j->model),
+                             .max_tokens = j->o->n, .ignore_end = j->o->ignore_eos, .show_special = j->o->special,
+                             .on_text = on_text, .user = j};
+    double start = rdg_clock_seconds();
+    rdg_err err = cli_prefill(&p, j->prompt, j->n_prompt, e);
+    j->prefill_seconds = rdg_clock_seconds() - start;
+    return err ? err : cli_generate(&p, &j->g, e);
+}
+
+static json_t *speed_json(int64_t n, double seconds)
+{
+    return json_pack("{s:I, s:o, s:o}", "n_tokens", (json_int_t)n, "seconds", cli_real(seconds), "tokens_per_second",
+                     cli_real(seconds > 0 ? (double)n / seconds : 0));
+}
+
+static int report(job *j)
+{
+    struct rusage usage;
+    cli *c = j->c;
+    const rdg_model_info *info = rdg_model_get_info(j->model);
+    getrusage(RUSAGE_SELF, &usage);
+    double rss = (double)usage.ru_maxrss * 1024;
+    if (c->common.json) {
+        json_t *prompt = json_array(), *tokens = json_array();
+        for (size_t i = 0; i < j->n_prompt; i++) json_array_append_new(prompt, json_integer(j->prompt[i]));
+        for (size_t i = 0; i < j->g.n_tokens; i++) json_array_append_new(tokens, json_integer(j->g.tokens[i]));
+        json_t *place = json_pack("[{s:s, s:s, s:I}]", "what", "all layers", "device", rdg_session_device(j->session), "bytes",
+                                  (json_int_t)info->weight_bytes);
+        return cli_print_json(
+            c, json_pack("{s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:s, s:I, s:o}", "text",
+                         cli_str(j->text.data ? j->text.data : "", j->text.len), "prompt_tokens", prompt, "tokens", tokens,
+                         "finish_reason", j->g.finish_reason, "load_seconds", cli_real(j->load_seconds), "map_seconds",
+                         cli_real(info->map_seconds), "prefill", speed_json((int64_t)j->n_prompt, j->prefill_seconds),
+                         "decode", speed_json((int64_t)j->g.n_tokens, j->g.seconds), "device",
+                         rdg_session_device(j->session), "peak_rss_bytes", (json_int_t)rss, "placement", place));
+    }
+    putchar('\n');
+    char size[32];
+    cli_note(c, "\nmap + parse %.3f s · prompt %zu tokens, %.1f/s · generated %zu tokens, %.1f/s (%s) · peak %s", info->map_seconds,
+             j->n_prompt, (double)j->n_prompt / j->prefill_seconds, j->g.n_tokens,
+             j->g.seconds > 0 ? (double)j->g.n_tokens / j->g.seconds : 0, j->g.finish_reason,
+             cli_bytes(rss, size, sizeof size));
+    return cli_finish_stdout(c);
+}
+
+static int run(cli *c, void *opts)
+{
+    const options *o = opts;
+    rdg_error e = {0};
+    char *text = NULL;
+    size_t n = 0;
+    rdg_type kv;
+    if (o->prompt && o->file) return cli_usage(c, "give either -p TEXT or -f FILE");
+    if (!rdg_type_from_name(o->kv_type, &kv)) return cli_usage(c, "unknown type '%s'", o->kv_type);
+    if (cli_read_text(o->prompt ? o->prompt : "", o->file, &text, &n, &e)) return cli_error(c, &e);
+    job j = {.c = c, .o = o};
+    rdg_err err = prepare(&j, text, n, kv, &e);
+    if (!err && !c->common.json) {
+        fwrite(text, 1, n, stdout);
+        fflush(stdout);
+    }
+    if (!err) err = generate(&j, &e);
+    int rc = err ? cli_error(c, &e) : report(&j);
+    cli_generation_finish(&j.g);
+    rdg_buf_finish(&j.text);
+    rdg_sampler_destroy(j.sampler);
+    rdg_session_destroy(j.session);
+    rdg_tokens_free(j.prompt);
+    rdg_model_release(j.model);
+    rdg_free(text);
+    return rc;
+}
+
+const cli_command cmd_run = {
+    .name = "run",
+    .group = "pipeline",
+    .summary = "continue a prompt, streaming",
+    .usage = "MODEL [-p TEXT | -f FILE]",
+    .description = "Generates text token by token. The same seed gives the same text, whatever the number of threads.",
+    .options = table, .defaults = &defaults, .options_bytes = sizeof defaults,
+    .min_args = 1, .max_args = 1, .run = run,
+};

@@ -1,0 +1,135 @@
+#include "generate.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+static rdg_err parse_bias(const cli_list *list, rdg_logit_bias *out, rdg_error *e)
+{
+    for (int i = 0; i < list->n; i++) {
+        char *end;
+        errno = 0;
+        long id = strtol(list->items[i], &end, 10);
+        if (end == list->items[i] || *end != '=' || errno || id < 0 || id > INT32_MAX)
+            return rdg_fail(e, RDG_E_ARGUMENT, "--logit-bias '%s' is not ID=BIAS", list->items[i]);
+        const char *number = end + 1;
+        out[i] = (rdg_logit_bias){.token = (int32_t)id, .bias = strtof(number, &end)};
+        if (end == number || *end) return rdg_fail(e, RDG_E_ARGUMENT, "--logit-bias '%s' is not ID=BIAS", list->items[i]);
+    }
+    return RDG_OK;
+}
+
+rdg_err cli_make_sampler(cli *c, const cli_sampling *o, const rdg_model *m, rdg_sampler **out, rdg_error *e)
+{
+    rdg_sampler_params p;
+    rdg_logit_bias *bias = rdg_alloc_array((size_t)o->bias.n, sizeof *bias);
+    if (!bias) return rdg_fail(e, RDG_E_NOMEM, "no memory for a sampler");
+    rdg_err err = parse_bias(&o->bias, bias, e);
+    rdg_sampler_defaults(&p);
+    p.seed = c->seed_given ? (uint64_t)c->common.seed : (uint64_t)time(NULL);
+    if (!c->seed_given && o->temperature > 0) cli_note(c, "seed %llu", (unsigned long long)p.seed);
+    p.temperature = (float)o->temperature;
+    p.top_k = (int32_t)o->top_k;
+    p.top_p = (float)o->top_p;
+    p.min_p = (float)o->min_p;
+    p.typical_p = (float)o->typical_p;
+    p.top_n_sigma = (float)o->top_n_sigma;
+    p.xtc_probability = (float)o->xtc_probability;
+    p.xtc_threshold = (float)o->xtc_threshold;
+    p.repeat_penalty = (float)o->repeat_penalty;
+    p.frequency_penalty = (float)o->frequency_penalty;
+    p.presence_penalty = (float)o->presence_penalty;
+    p.penalty_last_n = (int32_t)o->repeat_last_n;
+    p.dry_multiplier = (float)o->dry_multiplier;
+    p.dry_base = (float)o->dry_base;
+    p.dry_allowed_length = (int32_t)o->dry_allowed_length;
+    p.dry_last_n = (int32_t)o->dry_last_n;
+    p.dynatemp_range = (float)o->dynatemp_range;
+    p.dynatemp_exponent = (float)o->dynatemp_exponent;
+    p.mirostat = (int)o->mirostat;
+    p.mirostat_tau = (float)o->mirostat_tau;
+    p.mirostat_eta = (float)o->mirostat_eta;
+    p.bias = bias;
+    p.n_bias = o->bias.n;
+    p.order = o->order;
+    if (!err) err = rdg_sampler_create(&p, rdg_model_get_info(m)->n_vocab, out, e);
+    rdg_free(bias);
+    return err;
+}
+
+rdg_err cli_prefill(const cli_generate_params *p, const int32_t *prompt, size_t n, rdg_error *e)
+{
+    rdg_err err = rdg_session_eval(p->session, prompt, (int64_t)n, RDG_LOGITS_LAST, e);
+    for (size_t i = 0; i < n && !err; i++) err = rdg_sampler_accept(p->sampler, prompt[i], e);
+    return err;
+}
+
+typedef struct emitter {
+    const cli_generate_params *p;
+    int stopped;
+} emitter;
+
+static void emit(void *user, const char *text, size_t n)
+{
+    emitter *m = user;
+    if (n && m->p->on_text(m->p->user, text, n)) m->stopped = 1;
+}
+
+/* Picks, keeps and prints one token; *more says whether to evaluate it and go on. */
+static rdg_err one_token(const cli_generate_params *p, cli_generation *g, rdg_stream *stream, emitter *m, bool *more,
+                         rdg_error *e)
+{
+    int32_t token;
+    *more = false;
+    rdg_err err = rdg_sampler_pick(p->sampler, rdg_session_logits(p->session, 0), &token, e);
+    if (!err) err = rdg_sampler_accept(p->sampler, token, e);
+    if (err) return err;
+    if (!rdg_grow(&g->tokens, g->n_tokens, &g->cap, sizeof *g->tokens))
+        return rdg_fail(e, RDG_E_NOMEM, "no memory for the tokens");
+    g->tokens[g->n_tokens++] = token;
+    if (rdg_token_is_end(p->tokenizer, token) && !p->ignore_end) {
+        g->finish_reason = "stop";
+        return RDG_OK;
+    }
+    if ((err = rdg_stream_token(stream, token, p->show_special, emit, m))) return err;
+    if (m->stopped) return rdg_fail(e, RDG_E_IO, "the output cannot be written");
+    if (p->max_tokens >= 0 && (int64_t)g->n_tokens >= p->max_tokens) {
+        g->finish_reason = "length";
+    } else if (rdg_session_n_past(p->session) >= rdg_session_n_ctx(p->session)) {
+        g->finish_reason = "context";
+    } else {
+        *more = true;
+    }
+    return RDG_OK;
+}
+
+rdg_err cli_generate(const cli_generate_params *p, cli_generation *g, rdg_error *e)
+{
+    rdg_err err = RDG_OK;
+    emitter m = {.p = p};
+    rdg_stream stream;
+    double start = rdg_clock_seconds();
+    rdg_stream_init(&stream, p->tokenizer);
+    stream.started = true; /* what is generated continues the prompt: its leading space is text */
+    g->finish_reason = "length";
+    for (bool more = p->max_tokens != 0; more && !err;) {
+        if (p->stop && p->stop(p->user)) {
+            g->finish_reason = "interrupted";
+            break;
+        }
+        err = one_token(p, g, &stream, &m, &more, e);
+        if (!err && more) err = rdg_session_eval(p->session, &g->tokens[g->n_tokens - 1], 1, RDG_LOGITS_LAST, e);
+    }
+    if (!err) rdg_stream_finish(&stream, emit, &m);
+    g->seconds = rdg_clock_seconds() - start;
+    return err;
+}
+
+void cli_generation_finish(cli_generation *g)
+{
+    rdg_free(g->tokens);
+    *g = (cli_generation){0};
+}
