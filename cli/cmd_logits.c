@@ -19,6 +19,16 @@ static const cli_option table[] = {
     {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
 };
 
+static rdg_err write_rows(const char *path, const float *rows, int64_t n_rows, int64_t n_columns, rdg_error *e)
+{
+    rdg_npy_writer w;
+    rdg_err err = rdg_npy_writer_open(&w, path, n_columns, e);
+    if (!err) err = rdg_npy_write_rows(&w, rows, n_rows, e);
+    if (!err) err = rdg_npy_writer_commit(&w, e);
+    rdg_npy_writer_close(&w);
+    return err;
+}
+
 static rdg_err evaluate(cli *c, const options *o, const int32_t *ids, int64_t n, rdg_type kv, int64_t *n_vocab, rdg_error *e)
 {
     rdg_model *m = NULL;
@@ -36,7 +46,7 @@ static rdg_err evaluate(cli *c, const options *o, const int32_t *ids, int64_t n,
     if (!err) err = rdg_session_eval(s, ids, n, RDG_LOGITS_ALL, e);
     if (!err) {
         *n_vocab = rdg_model_get_info(m)->n_vocab;
-        err = rdg_npy_write_f32(o->output, rdg_session_logits(s, 0), n, *n_vocab, e);
+        err = write_rows(o->output, rdg_session_logits(s, 0), n, *n_vocab, e);
     }
     rdg_session_destroy(s);
     rdg_model_release(m);

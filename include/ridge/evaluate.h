@@ -61,6 +61,11 @@ rdg_err rdg_embed_tokens(rdg_session *s, const int32_t *tokens, int64_t n, rdg_p
 /* A session whose result is hidden states, for rdg_embed_tokens. */
 rdg_err rdg_session_create_embedding(rdg_model *m, const rdg_session_params *p, rdg_session **out, rdg_error *e);
 
+/* Proves a file: architecture and hyper-parameters against every shape, finite values and scales, checksums if the
+ * file has them. Each problem is one line to `problem`; the result is RDG_OK if the checks could be made. */
+rdg_err rdg_model_verify(const rdg_gguf *g, int n_threads, void (*problem)(void *user, const char *text), void *user,
+                         const rdg_log *log, rdg_error *e);
+
 #ifdef __cplusplus
 }
 #endif

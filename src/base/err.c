@@ -64,10 +64,10 @@ rdg_err rdg_fail_prefix(rdg_error *e, rdg_err code, const char *fmt, ...)
     va_list ap;
     memcpy(old, e->message, sizeof old);
     va_start(ap, fmt);
-    int n = vsnprintf(e->message, sizeof e->message, fmt, ap);
+    vsnprintf(e->message, sizeof e->message, fmt, ap);
     va_end(ap);
-    if (n >= 0 && (size_t)n < sizeof e->message)
-        snprintf(e->message + n, sizeof e->message - (size_t)n, ": %.*s", (int)(sizeof old - 1), old);
+    size_t n = strlen(e->message), room = sizeof e->message - 1 - n;
+    if (room > 2) snprintf(e->message + n, room + 1, ": %.*s", (int)room - 2, old);
     return e->code;
 }
 
