@@ -228,7 +228,8 @@ static rdg_err describe(quantizer *q, rdg_error *e)
 
 static bool is_dropped(rdg_str key)
 {
-    static const char *const prefixes[] = {"split.", "quantize.imatrix.", RDG_CHECKSUM_KEY};
+    /* the writer itself drops the split keys */
+    static const char *const prefixes[] = {"quantize.imatrix.", RDG_CHECKSUM_KEY};
     for (int i = 0; i < RDG_COUNTOF(prefixes); i++) {
         size_t n = strlen(prefixes[i]);
         if (key.n >= n && memcmp(key.p, prefixes[i], n) == 0) return true;

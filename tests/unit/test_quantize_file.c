@@ -507,7 +507,14 @@ static void hash_values(void **state)
     static const struct {
         const char *text;
         uint64_t value;
-    } known[] = {{"", 0xEF46DB3751D8E999u}, {"a", 0xD24EC4F1A98C6E5Bu}, {"abc", 0x44BC2CF5AD770999u}};
+    } known[] = {{"", 0xEF46DB3751D8E999u},
+                 {"a", 0xD24EC4F1A98C6E5Bu},
+                 {"abc", 0x44BC2CF5AD770999u},
+                 {"message digest", 0x066ED728FCEEB3BEu},
+                 {"abcdefghijklmnopqrstuvwxyz", 0xCFE1F278FA89835Cu},
+                 {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", 0xAAA46907D3047814u},
+                 {"12345678901234567890123456789012345678901234567890123456789012345678901234567890",
+                  0xE04A477F19EE145Du}};
     unsigned char data[1000];
     rdg_hash64 whole, pieces;
     (void)state;
