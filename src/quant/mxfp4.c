@@ -38,7 +38,7 @@ void rdg_mxfp4_quantise(const rdg_search *search, const float *src, void *dst, i
     (void)importance;
     for (int64_t c = 0; c < n_columns; c += 32, p += sizeof(rdg_block_mxfp4)) {
         const float *x = src + c;
-        float largest = fabsf(rdg_signed_max(x, 32));
+        float largest = rdg_largest(x, 32);
         double inv = 0.0; /* a power of two up to 2^128, hence not a float */
         rdg_block_mxfp4 b = {0};
         if (largest > 0.0f) {

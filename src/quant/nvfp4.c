@@ -58,7 +58,7 @@ void rdg_nvfp4_quantise(const rdg_search *search, const float *src, void *dst, i
         rdg_block_nvfp4 b = {0};
         for (int s = 0; s < 4; s++) {
             const float *x = src + c + 16 * s;
-            b.d[s] = e4m3_from_f32(fabsf(rdg_signed_max(x, 16)) / 6.0f);
+            b.d[s] = e4m3_from_f32(rdg_largest(x, 16) / 6.0f);
             float d = half_e4m3(b.d[s]), inv = d != 0.0f ? 1.0f / d : 0.0f;
             for (int r = 0; r < 8; r++)
                 b.qs[8 * s + r] =

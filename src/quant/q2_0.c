@@ -3,7 +3,6 @@
 #include "quant/search.h"
 #include "base/half.h"
 
-#include <math.h>
 #include <string.h>
 
 void rdg_q2_0_dequantise(const void *src, float *dst, int64_t n_columns)
@@ -25,11 +24,11 @@ void rdg_q2_0_quantise(const rdg_search *search, const float *src, void *dst, in
     (void)importance;
     for (int64_t c = 0; c < n_columns; c += 64, p += sizeof(rdg_block_q2_0)) {
         const float *x = src + c;
-        float d = fabsf(rdg_signed_max(x, 64)), inv = d != 0.0f ? 1.0f / d : 0.0f;
+        float d = rdg_largest(x, 64), inv = d != 0.0f ? 1.0f / d : 0.0f;
         rdg_block_q2_0 b = {.d = rdg_half_from_f32(d)};
         for (int i = 0; i < 64; i++)
             b.qs[i / 4] |=
-                (uint8_t)((uint8_t)(1.0f + rdg_clip(roundf(x[i] * inv), -1.0f, 2.0f)) << 2 * (i & 3));
+                (uint8_t)((uint8_t)(1.0f + rdg_clip(rdg_round_away(x[i] * inv), -1.0f, 2.0f)) << 2 * (i & 3));
         memcpy(p, &b, sizeof b);
     }
 }

@@ -1,10 +1,9 @@
 #include "quant/q8_1.h"
 #include "quant/quant.h"
-#include "base/compiler.h"
+#include "quant/search.h"
 #include "base/half.h"
 
 #include <float.h>
-#include <math.h>
 #include <string.h>
 
 void rdg_q8_1_dequantise(const void *src, float *dst, int64_t n_columns)
@@ -26,14 +25,12 @@ void rdg_q8_1_quantise(const rdg_search *search, const float *src, void *dst, in
     (void)importance;
     for (int64_t c = 0; c < n_columns; c += 32, p += sizeof(rdg_block_q8_1)) {
         const float *x = src + c;
-        float largest = 0.0f;
-        for (int i = 0; i < 32; i++) largest = RDG_MAX(largest, fabsf(x[i]));
-        float d = largest / 127.0f,
+        float d = rdg_largest(x, 32) / 127.0f,
               inv = d >= FLT_MIN ? 1.0f / d : 0.0f; /* below, 1 / d overflows: store zeros */
         rdg_block_q8_1 b = {.d = rdg_half_from_f32(d)};
         int sum = 0;
         for (int i = 0; i < 32; i++) {
-            b.qs[i] = (int8_t)roundf(x[i] * inv);
+            b.qs[i] = (int8_t)rdg_round_away(x[i] * inv);
             sum += b.qs[i];
         }
         b.s = rdg_half_from_f32(d * (float)sum);

@@ -322,6 +322,8 @@ static rdg_err patterns_init(patterns *p, const rdg_recipe_request *rq, rdg_erro
         p->code[p->n] =
             pcre2_compile((PCRE2_SPTR)o->pattern, PCRE2_ZERO_TERMINATED, 0, &code, &at, p->compile);
         if (!p->code[p->n]) {
+            if (code == PCRE2_ERROR_HEAP_FAILED)
+                return rdg_fail(e, RDG_E_NOMEM, "no memory for pattern '%s'", o->pattern);
             PCRE2_UCHAR text[256] = "";
             pcre2_get_error_message(code, text, sizeof text);
             return rdg_fail(e, RDG_E_ARGUMENT, "pattern '%s', position %zu: %s", o->pattern, (size_t)at,
@@ -343,6 +345,8 @@ static rdg_err patterns_find(patterns *p, const rdg_recipe_request *rq, const ch
             *found = i;
             return RDG_OK;
         }
+        if (rc == PCRE2_ERROR_NOMEMORY)
+            return rdg_fail(e, RDG_E_NOMEM, "no memory to match '%s'", rq->overrides[i].pattern);
         if (rc != PCRE2_ERROR_NOMATCH)
             return rdg_fail(e, RDG_E_LIMIT, "pattern '%s' takes too many steps on '%s'; simplify it",
                             rq->overrides[i].pattern, name);

@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-enum { GROUP_ELEMENTS = 1 << 15 }; /* about a millisecond of search, and buffers that stay in the L2 cache */
+enum { GROUP_ELEMENTS = 1 << 15 }; /* about a millisecond of search, that is worth handing out */
 
 int64_t rdg_rows_group(int64_t n_columns)
 {
@@ -17,7 +17,7 @@ typedef struct job {
     const rdg_rows *rows;
     const rdg_search *search;
     int64_t group, n_groups, bytes_in, bytes_out;
-    float *scratch;       /* a group given and a group read back, for each thread */
+    float *scratch;       /* a row given and a row read back, for each thread */
     rdg_rows_error *sums; /* of each group, or NULL */
     atomic_llong next;
     struct failure {
@@ -26,48 +26,62 @@ typedef struct job {
     } * failures; /* of each thread */
 } job;
 
-static void measure(const rdg_rows *r, int64_t first, int64_t n, const float *given, const float *stored,
-                    rdg_rows_error *sum)
+/* Eight running sums, so that they vectorise; which element goes to which is fixed. */
+enum { N_SUMS = 8 };
+
+static double sum_up(const double *v)
 {
-    for (int64_t k = 0; k < n; k++, given += r->n_columns, stored += r->n_columns) {
-        double squares = 0, weighted = 0, weight = 0;
-        const float *h = r->importance;
-        if (h) h += (r->first_row + first + k) / r->rows_per_matrix * r->n_columns;
-        for (int64_t i = 0; i < r->n_columns; i++) {
-            double d = (double)stored[i] - given[i];
-            squares += d * d;
-            if (h) {
-                weighted += h[i] * d * d;
-                weight += h[i];
-            }
-        }
-        sum->squares += squares;
-        sum->weighted += weighted;
-        sum->weight += weight;
+    double sum = 0;
+    for (int i = 0; i < N_SUMS; i++) sum += v[i];
+    return sum;
+}
+
+/* Elements i … i + m - 1, one to each sum. */
+RDG_INLINE void measure_some(const float *given, const float *stored, const float *h, int m, double *squares,
+                             double *weighted, double *weight)
+{
+    for (int k = 0; k < m; k++) {
+        double d = (double)stored[k] - given[k];
+        squares[k] += d * d;
     }
+    for (int k = 0; h && k < m; k++) {
+        double d = (double)stored[k] - given[k];
+        weighted[k] += h[k] * d * d;
+        weight[k] += h[k];
+    }
+}
+
+static void measure_row(const float *given, const float *stored, const float *h, int64_t n,
+                        rdg_rows_error *sum)
+{
+    double squares[N_SUMS] = {0}, weighted[N_SUMS] = {0}, weight[N_SUMS] = {0};
+    int64_t i = 0;
+    for (; i + N_SUMS <= n; i += N_SUMS)
+        measure_some(given + i, stored + i, h ? h + i : NULL, N_SUMS, squares, weighted, weight);
+    measure_some(given + i, stored + i, h ? h + i : NULL, (int)(n - i), squares, weighted, weight);
+    sum->squares += sum_up(squares);
+    sum->weighted += sum_up(weighted);
+    sum->weight += sum_up(weight);
 }
 
 static rdg_err do_group(const job *j, int64_t g, int thread, rdg_error *e)
 {
     const rdg_rows *r = j->rows;
     int64_t first = g * j->group, n = RDG_MIN(j->group, r->n_rows - first);
-    float *given = j->scratch + 2 * j->group * r->n_columns * thread,
-          *stored = given + j->group * r->n_columns;
+    float *x = j->scratch + 2 * r->n_columns * thread, *stored = x + r->n_columns;
     const unsigned char *src = (const unsigned char *)r->src + first * j->bytes_in;
     unsigned char *dst = (unsigned char *)r->dst + first * j->bytes_out;
     for (int64_t k = 0; k < n; k++) {
         int64_t row = r->first_row + first + k;
-        float *x = given + k * r->n_columns;
         const float *h = r->importance ? r->importance + row / r->rows_per_matrix * r->n_columns : NULL;
         rdg_quant_ops[r->type_in].dequantise(src + k * j->bytes_in, x, r->n_columns);
         rdg_err err =
             rdg_quantise_row(j->search, r->type_out, x, dst + k * j->bytes_out, r->n_columns, h, row, e);
         if (err) return err;
-        if (j->sums)
-            rdg_quant_ops[r->type_out].dequantise(dst + k * j->bytes_out, stored + k * r->n_columns,
-                                                  r->n_columns);
+        if (!j->sums) continue;
+        rdg_quant_ops[r->type_out].dequantise(dst + k * j->bytes_out, stored, r->n_columns);
+        measure_row(x, stored, h, r->n_columns, &j->sums[g]);
     }
-    if (j->sums) measure(r, first, n, given, stored, &j->sums[g]);
     return RDG_OK;
 }
 
@@ -104,7 +118,7 @@ rdg_err rdg_quantise_rows_parallel(rdg_pool *pool, const rdg_rows *r, rdg_rows_e
                         (long long)r->n_rows, (long long)r->n_columns, rdg_type_name(r->type_in),
                         rdg_type_name(r->type_out));
     j.n_groups = rdg_div_up(r->n_rows, j.group);
-    if (RDG_MUL_OVERFLOW((size_t)j.group * 2, (size_t)r->n_columns, &scratch_floats) ||
+    if (RDG_MUL_OVERFLOW((size_t)2, (size_t)r->n_columns, &scratch_floats) ||
         RDG_MUL_OVERFLOW(scratch_floats, (size_t)n_threads, &scratch_floats) ||
         !(j.scratch = rdg_alloc_array(scratch_floats, sizeof *j.scratch)) ||
         !(j.failures = rdg_alloc_array((size_t)n_threads, sizeof *j.failures)) ||

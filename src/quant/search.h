@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { RDG_SEARCH_MAX_LEN = 32 };
 
@@ -52,6 +53,31 @@ const rdg_search *rdg_search_best(uint32_t cpu_features);
 static inline float rdg_round_even(float v)
 {
     return (v + 12582912.0f) - 12582912.0f;
+}
+
+/* Round to nearest, ties away from zero, for |v| < 2^22: what roundf does, but vectorisable. v - r is exact.
+ */
+static inline float rdg_round_away(float v)
+{
+    float r = rdg_round_even(v), d = v - r;
+    r += d >= 0.5f && v > 0.0f ? 1.0f : 0.0f;
+    return r - (d <= -0.5f && v < 0.0f ? 1.0f : 0.0f);
+}
+
+/* The largest magnitude; all finite. Integers compare like the floats they are, and compilers vectorise their
+ * maximum. */
+static inline float rdg_largest(const float *x, int n)
+{
+    int32_t largest = 0;
+    float result;
+    for (int i = 0; i < n; i++) {
+        int32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        bits &= 0x7fffffff;
+        largest = bits > largest ? bits : largest;
+    }
+    memcpy(&result, &largest, sizeof result);
+    return result;
 }
 
 /* NaN becomes lo. */

@@ -3,7 +3,6 @@
 #include "quant/search.h"
 #include "base/half.h"
 
-#include <math.h>
 #include <string.h>
 
 void rdg_tq2_0_dequantise(const void *src, float *dst, int64_t n_columns)
@@ -28,10 +27,10 @@ void rdg_tq2_0_quantise(const rdg_search *search, const float *src, void *dst, i
     (void)importance;
     for (int64_t c = 0; c < n_columns; c += 256, p += sizeof(rdg_block_tq2_0)) {
         const float *x = src + c;
-        float d = fabsf(rdg_signed_max(x, 256)), inv = d != 0.0f ? 1.0f / d : 0.0f;
+        float d = rdg_largest(x, 256), inv = d != 0.0f ? 1.0f / d : 0.0f;
         rdg_block_tq2_0 b = {.d = rdg_half_from_f32(d)};
         for (int i = 0; i < 256; i++) {
-            uint8_t q = (uint8_t)(1.0f + rdg_clip(roundf(x[i] * inv), -1.0f, 1.0f));
+            uint8_t q = (uint8_t)(1.0f + rdg_clip(rdg_round_away(x[i] * inv), -1.0f, 1.0f));
             b.qs[32 * (i / 128) + (i & 31)] |= (uint8_t)(q << 2 * ((i & 127) / 32));
         }
         memcpy(p, &b, sizeof b);

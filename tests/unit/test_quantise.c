@@ -302,9 +302,37 @@ static void bad_blocks_are_found(void **state)
     assert_int_equal(rdg_first_bad_block(RDG_TYPE_F32, f, 2), 1);
 }
 
+static void rounding(void **state)
+{
+    (void)state;
+    seed_rng();
+    for (int i = -2000; i <= 2000; i++) { /* ties and their neighbours */
+        const float near[3] = {nextafterf((float)i / 2, -1e9f), (float)i / 2, nextafterf((float)i / 2, 1e9f)};
+        for (int k = 0; k < 3; k++) {
+            assert_true(rdg_round_away(near[k]) == roundf(near[k]));
+            assert_true(rdg_round_even(near[k]) == rintf(near[k]));
+        }
+    }
+    for (int i = 0; i < 100000; i++) {
+        float v = 100.0f * rdg_rng_normal(&rng);
+        assert_true(rdg_round_away(v) == roundf(v));
+    }
+    assert_true(rdg_round_clip(NAN, -3.0f, 9.0f) == -3.0f);
+    assert_true(rdg_round_clip(INFINITY, -3.0f, 9.0f) == 9.0f);
+    for (float v = -200.0f; v < 200.0f; v += 0.25f) { /* the closest value of IQ4_NL; ties go up */
+        static const int values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                       1,    13,   25,  38,  53,  69,  89,  113};
+        int best = 0;
+        for (int k = 1; k < 16; k++)
+            if (fabsf(v - (float)values[k]) <= fabsf(v - (float)values[best])) best = k;
+        assert_int_equal(rdg_iq4_nearest(v), best);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rounding),
         cmocka_unit_test(known_bytes),
         cmocka_unit_test(wide_search_gives_the_same_bytes),
         cmocka_unit_test(error_is_what_the_bits_allow),
