@@ -51,9 +51,11 @@ rdg_err rdg_json_parse(const char *data, size_t bytes, const char *source, const
     if (err) return err;
     json_t *root = json_loadb(data, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &je);
     if (!root) {
-        rdg_err code = json_error_code(&je) == json_error_out_of_memory ? RDG_E_NOMEM : RDG_E_MALFORMED;
+        /* when it runs out of memory, jansson leaves the text empty or names a code of its own */
+        if (!je.text[0] || json_error_code(&je) == json_error_out_of_memory)
+            return rdg_fail(e, RDG_E_NOMEM, "no memory for the JSON of '%s'", source);
         /* the text may quote the file */
-        return rdg_fail(e, code, "'%s': line %d, column %d: %s", source, je.line, je.column,
+        return rdg_fail(e, RDG_E_MALFORMED, "'%s': line %d, column %d: %s", source, je.line, je.column,
                         rdg_name_printable(je.text, strlen(je.text)) ? je.text : "not valid JSON");
     }
     if (!json_is_object(root)) {

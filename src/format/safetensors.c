@@ -394,17 +394,26 @@ static rdg_err check_shard_names(const char *folder, const name_list *l, rdg_err
     return RDG_OK;
 }
 
-static rdg_err open_without_index(rdg_safetensors *s, const char *folder, rdg_error *e)
+/* All model*.safetensors of the folder. */
+static rdg_err list_folder(const char *folder, name_list *l, rdg_error *e)
 {
-    name_list l = {0};
     struct dirent *entry;
     rdg_err err = RDG_OK;
     DIR *d = opendir(folder);
     if (!d) return rdg_fail_errno(e, RDG_E_IO, errno, "cannot list '%s'", folder);
-    while (!err && (entry = readdir(d)))
+    for (errno = 0; !err && (entry = readdir(d)); errno = 0)
         if (!strncmp(entry->d_name, "model", 5) && ends_with(entry->d_name, ENDING))
-            err = list_add(&l, entry->d_name, e);
+            err = list_add(l, entry->d_name, e);
+    /* NULL is the end of the list, or an error that only errno tells from it */
+    if (!err && errno) err = rdg_fail_errno(e, RDG_E_IO, errno, "cannot list '%s'", folder);
     closedir(d);
+    return err;
+}
+
+static rdg_err open_without_index(rdg_safetensors *s, const char *folder, rdg_error *e)
+{
+    name_list l = {0};
+    rdg_err err = list_folder(folder, &l, e);
     if (!err && l.n == 0)
         err = rdg_fail(e, RDG_E_IO,
                        "'%s' holds neither " INDEX_NAME " nor model*" ENDING "; is it a Hugging Face model "

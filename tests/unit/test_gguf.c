@@ -7,6 +7,7 @@
 #include "../support/support.h"
 #include <ridge/gguf.h>
 
+#include <math.h>
 #include <unistd.h>
 
 static char dir[] = "/tmp/ridge-gguf-XXXXXX";
@@ -261,11 +262,254 @@ static void test_split(void **state)
     rdg_free(first);
 }
 
+/* What the writer refuses, and that it leaves nothing behind
+ * ---------------------------------------------------- */
+
+typedef void misuse_fn(rdg_gguf_writer *w);
+
+static const int64_t four[4] = {4, 1, 1, 1};
+static const float data[64];
+
+static void begun(rdg_gguf_writer *w)
+{
+    rdg_error e;
+    rdg_gguf_add_tensor(w, "t", RDG_TYPE_F32, 1, four);
+    rdg_gguf_add_tensor(w, "u", RDG_TYPE_F32, 1, four);
+    rdg_gguf_set_str(w, "s", "1234");
+    assert_ok(rdg_gguf_writer_begin(w, &e), &e);
+}
+
+static void empty_key(rdg_gguf_writer *w)
+{
+    rdg_gguf_set_u32(w, "", 1);
+}
+
+static void infinite_value(rdg_gguf_writer *w)
+{
+    rdg_gguf_set_f32(w, "inf", INFINITY);
+    rdg_gguf_set_f32(w, "", 1); /* the first error is kept */
+}
+
+static void strings_as_numbers(rdg_gguf_writer *w)
+{
+    rdg_gguf_set_array(w, "a", RDG_GGUF_STRING, data, 1);
+}
+
+static void bad_alignment(rdg_gguf_writer *w)
+{
+    rdg_gguf_set_u32(w, "general.alignment", 48);
+}
+
+static void alignment_type(rdg_gguf_writer *w)
+{
+    rdg_gguf_set_str(w, "general.alignment", "32");
+}
+
+static void tensor_twice(rdg_gguf_writer *w)
+{
+    rdg_gguf_add_tensor(w, "t", RDG_TYPE_F32, 1, four);
+    rdg_gguf_add_tensor(w, "t", RDG_TYPE_F32, 1, four);
+}
+
+static void long_name(rdg_gguf_writer *w)
+{
+    rdg_gguf_add_tensor(w, "0123456789012345678901234567890123456789012345678901234567890123", RDG_TYPE_F32,
+                        1, four);
+}
+
+static void no_dims(rdg_gguf_writer *w)
+{
+    rdg_gguf_add_tensor(w, "t", RDG_TYPE_F32, 0, four);
+}
+
+static void bad_row(rdg_gguf_writer *w)
+{
+    rdg_gguf_add_tensor(w, "t", RDG_TYPE_Q8_0, 1, four);
+}
+
+static void removed_type(rdg_gguf_writer *w)
+{
+    rdg_gguf_add_tensor(w, "t", (rdg_type)4, 1, four);
+}
+
+static void begin_twice(rdg_gguf_writer *w)
+{
+    begun(w);
+    assert_int_equal(rdg_gguf_writer_begin(w, NULL), RDG_E_ARGUMENT);
+}
+
+static void late_key(rdg_gguf_writer *w)
+{
+    begun(w);
+    rdg_gguf_set_u32(w, "k", 1);
+}
+
+static void late_tensor(rdg_gguf_writer *w)
+{
+    begun(w);
+    rdg_gguf_add_tensor(w, "v", RDG_TYPE_F32, 1, four);
+}
+
+static void early_data(rdg_gguf_writer *w)
+{
+    assert_int_equal(rdg_gguf_write_data(w, data, 4, NULL), RDG_E_ARGUMENT);
+}
+
+static void crossing_data(rdg_gguf_writer *w)
+{
+    begun(w);
+    assert_int_equal(rdg_gguf_write_data(w, data, 17, NULL), RDG_E_ARGUMENT);
+}
+
+static void too_much_data(rdg_gguf_writer *w)
+{
+    rdg_error e;
+    begun(w);
+    assert_ok(rdg_gguf_write_data(w, data, 16, &e), &e);
+    assert_ok(rdg_gguf_write_data(w, data, 16, &e), &e);
+    assert_int_equal(rdg_gguf_write_data(w, data, 1, NULL), RDG_E_ARGUMENT);
+}
+
+static void too_little_data(rdg_gguf_writer *w)
+{
+    rdg_error e;
+    begun(w);
+    assert_ok(rdg_gguf_write_data(w, data, 16, &e), &e);
+    assert_ok(rdg_gguf_write_data(w, data, 12, &e), &e);
+}
+
+static void longer_patch(rdg_gguf_writer *w)
+{
+    begun(w);
+    assert_int_equal(rdg_gguf_writer_patch_str(w, "s", "12345", NULL), RDG_E_ARGUMENT);
+}
+
+static void absent_patch(rdg_gguf_writer *w)
+{
+    begun(w);
+    assert_int_equal(rdg_gguf_writer_patch_str(w, "absent", "x", NULL), RDG_E_ARGUMENT);
+}
+
+static void test_misuse(void **state)
+{
+    (void)state;
+    const struct {
+        misuse_fn *fn;
+        const char *part;
+        bool begins; /* the error shows in begin, else in finish */
+    } cases[] = {
+        {empty_key, "key '' has 0 bytes", true},
+        {infinite_value, "key 'inf' is inf", true},
+        {strings_as_numbers, "an array of STRING", true},
+        {bad_alignment, "is 48", true},
+        {alignment_type, "type STRING", true},
+        {tensor_twice, "'t' is added twice", true},
+        {long_name, "has 64 bytes", true},
+        {no_dims, "0 dimensions", true},
+        {bad_row, "'t': dimension 0 is 4", true},
+        {removed_type, "type id 4", true},
+        {begin_twice, "already", false},
+        {late_key, "key 'k' is set after", false},
+        {late_tensor, "tensor 'v' is added after", false},
+        {early_data, "not written yet", false},
+        {crossing_data, "lacks 16 of its 16 bytes, 17 were given", false},
+        {too_much_data, "every declared tensor is complete", false},
+        {too_little_data, "tensor 'u' has 12 of its 16 bytes, 1 tensors lack data", false},
+        {longer_patch, "only a string of the same length", false},
+        {absent_patch, "it is not set", false},
+    };
+    char *path = rdg_path_join(dir, "misuse.gguf");
+    for (int i = 0; i < RDG_COUNTOF(cases); i++) {
+        rdg_gguf_writer *w;
+        rdg_error e;
+        assert_ok(rdg_gguf_writer_create(path, &w, &e), &e);
+        cases[i].fn(w);
+        rdg_err err = cases[i].begins ? rdg_gguf_writer_begin(w, &e) : rdg_gguf_writer_finish(w, &e);
+        assert_error(err, RDG_E_ARGUMENT, &e, cases[i].part);
+        rdg_gguf_writer_destroy(w);
+        assert_false(rdg_file_exists(path));
+    }
+    rdg_gguf_writer_destroy(NULL);
+    rdg_free(path);
+}
+
+/* An unfinished writer leaves the file that was there. */
+static void test_unfinished(void **state)
+{
+    (void)state;
+    char *path = rdg_path_join(dir, "old.gguf");
+    rdg_gguf_writer *w;
+    rdg_error e;
+    char *text;
+    size_t bytes;
+    FILE *f = fopen(path, "wb");
+    assert_int_equal(fwrite("old", 1, 3, f), 3);
+    fclose(f);
+    assert_ok(rdg_gguf_writer_create(path, &w, &e), &e);
+    begun(w);
+    assert_ok(rdg_gguf_write_data(w, data, 16, &e), &e);
+    rdg_gguf_writer_destroy(w);
+    assert_ok(rdg_file_read(path, 100, false, &text, &bytes, &e), &e);
+    assert_string_equal(text, "old");
+    rdg_free(text);
+    unlink(path);
+    rdg_free(path);
+    assert_error(rdg_gguf_writer_create("", &w, &e), RDG_E_ARGUMENT, &e, "name");
+    path = rdg_path_join(dir, "none/x.gguf");
+    assert_ok(rdg_gguf_writer_create(path, &w, &e), &e);
+    assert_error(rdg_gguf_writer_begin(w, &e), RDG_E_IO, &e, path);
+    assert_int_equal(rdg_gguf_writer_finish(w, NULL), RDG_E_IO);
+    rdg_gguf_writer_destroy(w);
+    rdg_free(path);
+}
+
+/* What set_kv copies from a read file is the same bytes. */
+static void test_copy(void **state)
+{
+    (void)state;
+    uint64_t bytes;
+    char *from = rdg_path_join(dir, "from.gguf"), *to = rdg_path_join(dir, "to.gguf");
+    rdg_gguf_writer *w;
+    rdg_gguf *g, *copy;
+    rdg_error e;
+    write_model(from, 64, 0, 1, &bytes);
+    assert_ok(rdg_gguf_open(from, NULL, &g, &e), &e);
+    assert_ok(rdg_gguf_writer_create(to, &w, &e), &e);
+    for (int64_t i = 0; i < rdg_gguf_n_kv(g); i++) rdg_gguf_set_kv(w, rdg_gguf_kv_at(g, i));
+    for (int64_t i = 0; i < rdg_gguf_n_tensors(g); i++) {
+        const rdg_gguf_tensor *t = rdg_gguf_tensor_at(g, i);
+        rdg_gguf_add_tensor(w, t->name, t->type, t->n_dims, t->dim);
+    }
+    assert_ok(rdg_gguf_writer_begin(w, &e), &e);
+    for (int64_t i = 0; i < rdg_gguf_n_tensors(g); i++) {
+        const rdg_gguf_tensor *t = rdg_gguf_tensor_at(g, i);
+        assert_ok(rdg_gguf_write_data(w, t->data, (size_t)t->bytes, &e), &e);
+    }
+    assert_ok(rdg_gguf_writer_finish(w, &e), &e);
+    rdg_gguf_writer_destroy(w);
+    char *a, *b;
+    size_t a_bytes, b_bytes;
+    assert_ok(rdg_file_read(from, 1 << 20, false, &a, &a_bytes, &e), &e);
+    assert_ok(rdg_file_read(to, 1 << 20, false, &b, &b_bytes, &e), &e);
+    assert_int_equal(a_bytes, b_bytes);
+    assert_memory_equal(a, b, a_bytes);
+    rdg_free(a);
+    rdg_free(b);
+    assert_ok(rdg_gguf_open(to, NULL, &copy, &e), &e);
+    check_keys(copy);
+    rdg_gguf_close(copy);
+    rdg_gguf_close(g);
+    unlink(from);
+    unlink(to);
+    rdg_free(from);
+    rdg_free(to);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_split),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_split), cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_unfinished), cmocka_unit_test(test_copy),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
