@@ -1,0 +1,69 @@
+/* The tiled product behind matmul: weights are unpacked once into a panel that stays in L1, then multiplied with all
+ * tokens of the tile.
+ *
+ *   item           one tile of tile_rows rows x up to PANEL_TILE_TOKENS tokens
+ *   for each block of 256 columns:
+ *       unpack     tile_rows x 256 weights -> panel, transposed: a vector lane is a row
+ *       multiply   for each group of 6 tokens: 32 rows x 6 tokens in registers, then added to the tile's sums
+ *
+ * The activations are laid out in groups of six tokens once a call (phase 0). Nothing depends on the number of
+ * threads, and the order of every sum is that of the columns. An instruction set provides the four functions. */
+#ifndef RDG_OPS_MATMUL_PANEL_H
+#define RDG_OPS_MATMUL_PANEL_H
+
+#include "base/compiler.h"
+#include "ops/matmul/matmul.h"
+
+enum {
+    RDG_PANEL_COLUMNS = 256,
+    RDG_PANEL_ROWS = 32,         /* rows of one panel */
+    RDG_PANEL_TOKENS = 6,        /* tokens of a group */
+    RDG_PANEL_TILE_GROUPS = 86,  /* groups of a tile, at most: 516 tokens */
+};
+
+/* 32 rows x 256 columns, q[k / 4][row][k mod 4]; u8 where the format has minima, s8 where it has a fixed offset.
+ * scale, min: [sub-block][row]. In the s8 form the activations carry + 128, and correction[row] = sum over
+ * sub-blocks of scale * 128 * sum(q) takes it away again. */
+typedef struct rdg_q8_panel {
+    RDG_ALIGNED(64) uint8_t q[RDG_PANEL_COLUMNS / 4][RDG_PANEL_ROWS][4];
+    float scale[16][RDG_PANEL_ROWS], min[16][RDG_PANEL_ROWS];
+    float correction[RDG_PANEL_ROWS];
+} rdg_q8_panel;
+
+/* Six tokens x 256 columns; sum is by sub-block of the weight's format (8 or 16 of them). */
+typedef struct rdg_q8_group {
+    RDG_ALIGNED(64) int8_t q[RDG_PANEL_COLUMNS / 4][RDG_PANEL_TOKENS][4];
+    float sum[16][RDG_PANEL_TOKENS];
+    float scale[RDG_PANEL_TOKENS];
+    float pad[10];
+} rdg_q8_group;
+
+typedef struct rdg_float_panel {
+    RDG_ALIGNED(64) float w[RDG_PANEL_COLUMNS][RDG_PANEL_ROWS];
+} rdg_float_panel;
+typedef struct rdg_float_group {
+    RDG_ALIGNED(64) float x[RDG_PANEL_COLUMNS][RDG_PANEL_TOKENS];
+} rdg_float_group;
+
+/* sums[6 tokens][32 rows], 64-byte aligned, += panel . group */
+typedef void rdg_panel_multiply_fn(const void *panel, const void *group, float *sums);
+
+/* What an instruction set brings. */
+typedef struct rdg_panel_isa {
+    size_t panel_bytes, group_bytes;
+    int tile_panels; /* panels of a tile: the tile has 32 times as many rows */
+    /* columns [0, n_columns) of up to six tokens to one group; absent tokens and columns count as zero */
+    void (*pack)(rdg_type type, const float *const *x, int n_tokens, int n_columns, void *group);
+    /* rows: n_rows (1 … 32; the others count as zero) rows at the start of a block of n_columns (1 … 256) columns */
+    void (*unpack)(rdg_type type, const void *rows, int64_t row_stride_bytes, int n_rows, int n_columns, void *panel);
+    rdg_panel_multiply_fn *const *multiply; /* by rdg_type; NULL where there is none */
+} rdg_panel_isa;
+
+int64_t rdg_panel_n_items(const rdg_op_call *call, int phase, const rdg_panel_isa *isa);
+size_t rdg_panel_scratch_bytes(const rdg_op_call *call, int n_threads, const rdg_panel_isa *isa);
+void rdg_panel_run(const rdg_op_call *call, const rdg_cpu_task *task, const rdg_panel_isa *isa);
+
+extern const rdg_variant rdg_matmul_q8_avx512, rdg_matmul_float_avx512;
+extern const rdg_variant rdg_matmul_q8_avx2, rdg_matmul_float_avx2;
+
+#endif

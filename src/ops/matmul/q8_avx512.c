@@ -1,0 +1,223 @@
+/* matmul of block formats with AVX-512 VNNI. A vector lane is a row of weights, an activation of four columns is
+ * broadcast: two weight registers serve six tokens, twelve exact int32 sums a sub-block, then scaled in f32. */
+#include "ops/matmul/panel.h"
+#include "ops/matvec/q8.h"
+#include "ops/matvec/unpack_avx512.h"
+
+#include <string.h>
+
+enum { LANES = 16, VECS = RDG_PANEL_ROWS / LANES, TOKENS = RDG_PANEL_TOKENS };
+
+/* n_subs and is_signed are constants where this is called. */
+RDG_INLINE void multiply(const rdg_q8_panel *panel, const rdg_q8_group *group, float *sums, int n_subs, bool is_signed)
+{
+    const int steps = RDG_PANEL_COLUMNS / 4 / n_subs;
+    __m512 part[VECS][TOKENS];
+    for (int v = 0; v < VECS; v++)
+        for (int t = 0; t < TOKENS; t++)
+            part[v][t] = is_signed ? _mm512_load_ps(panel->correction + LANES * v) : _mm512_setzero_ps();
+    for (int j = 0; j < n_subs; j++) {
+        __m512i sum[VECS][TOKENS];
+        for (int v = 0; v < VECS; v++)
+            for (int t = 0; t < TOKENS; t++) sum[v][t] = _mm512_setzero_si512();
+        const uint8_t (*w)[RDG_PANEL_ROWS][4] = panel->q + j * steps;
+        const int8_t (*x)[TOKENS][4] = group->q + j * steps;
+#pragma GCC unroll 8
+        for (int k = 0; k < steps; k++) {
+            __m512i w0 = _mm512_load_si512(w[k][0]), w1 = _mm512_load_si512(w[k][LANES]);
+#pragma GCC unroll 6
+            for (int t = 0; t < TOKENS; t++) {
+                int32_t four;
+                memcpy(&four, x[k][t], 4);
+                __m512i b = _mm512_set1_epi32(four);
+                sum[0][t] = is_signed ? _mm512_dpbusd_epi32(sum[0][t], b, w0) : _mm512_dpbusd_epi32(sum[0][t], w0, b);
+                sum[1][t] = is_signed ? _mm512_dpbusd_epi32(sum[1][t], b, w1) : _mm512_dpbusd_epi32(sum[1][t], w1, b);
+            }
+        }
+#pragma GCC unroll 2
+        for (int v = 0; v < VECS; v++) {
+            __m512 scale = _mm512_load_ps(panel->scale[j] + LANES * v), min = _mm512_load_ps(panel->min[j] + LANES * v);
+#pragma GCC unroll 6
+            for (int t = 0; t < TOKENS; t++) {
+                part[v][t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[v][t]), scale, part[v][t]);
+                if (!is_signed) part[v][t] = _mm512_fnmadd_ps(min, _mm512_set1_ps(group->sum[j][t]), part[v][t]);
+            }
+        }
+    }
+#pragma GCC unroll 6
+    for (int t = 0; t < TOKENS; t++)
+        for (int v = 0; v < VECS; v++) {
+            float *s = sums + t * RDG_PANEL_ROWS + LANES * v;
+            _mm512_store_ps(s, _mm512_fmadd_ps(part[v][t], _mm512_set1_ps(group->scale[t]), _mm512_load_ps(s)));
+        }
+}
+
+static void multiply_u8_8(const void *panel, const void *group, float *sums)
+{
+    multiply(panel, group, sums, 8, false);
+}
+static void multiply_u8_16(const void *panel, const void *group, float *sums)
+{
+    multiply(panel, group, sums, 16, false);
+}
+static void multiply_s8_8(const void *panel, const void *group, float *sums)
+{
+    multiply(panel, group, sums, 8, true);
+}
+static void multiply_s8_16(const void *panel, const void *group, float *sums)
+{
+    multiply(panel, group, sums, 16, true);
+}
+
+/* 16 registers of 16 dwords: register r, lane c becomes register c, lane r. */
+RDG_INLINE void transpose16(__m512i m[16])
+{
+    __m512i a[16];
+    for (int i = 0; i < 16; i += 2) { /* pairs of rows */
+        a[i] = _mm512_unpacklo_epi32(m[i], m[i + 1]);
+        a[i + 1] = _mm512_unpackhi_epi32(m[i], m[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4) { /* fours: register i + c holds columns c, c + 4, c + 8, c + 12 */
+        m[i] = _mm512_unpacklo_epi64(a[i], a[i + 2]);
+        m[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 2]);
+        m[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]);
+        m[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
+    }
+    for (int c = 0; c < 4; c++) { /* 128-bit lanes of the four fours */
+        __m512i p = _mm512_shuffle_i32x4(m[c], m[4 + c], 0x88), q = _mm512_shuffle_i32x4(m[8 + c], m[12 + c], 0x88);
+        __m512i r = _mm512_shuffle_i32x4(m[c], m[4 + c], 0xdd), s = _mm512_shuffle_i32x4(m[8 + c], m[12 + c], 0xdd);
+        a[c] = _mm512_shuffle_i32x4(p, q, 0x88);
+        a[8 + c] = _mm512_shuffle_i32x4(p, q, 0xdd);
+        a[4 + c] = _mm512_shuffle_i32x4(r, s, 0x88);
+        a[12 + c] = _mm512_shuffle_i32x4(r, s, 0xdd);
+    }
+    for (int i = 0; i < 16; i++) m[i] = a[i];
+}
+
+/* What a format's unpacker gives, put into lane `row` of the panel: 16 rows at a time through this buffer. */
+typedef struct row_buffer {
+    RDG_ALIGNED(64) uint8_t q[LANES][RDG_PANEL_COLUMNS];
+    float scale[LANES][16], min[LANES][16];
+} row_buffer;
+
+RDG_INLINE void flush_floats(float in[LANES][16], float (*out)[RDG_PANEL_ROWS], int first_out, int first_in, int n,
+                             int first_row)
+{
+    __m512i m[16];
+    for (int r = 0; r < LANES; r++) m[r] = _mm512_castps_si512(_mm512_load_ps(in[r]));
+    transpose16(m);
+    for (int j = 0; j < n; j++) _mm512_store_si512(out[first_out + j] + first_row, m[first_in + j]);
+}
+
+static void flush_rows(row_buffer *b, rdg_q8_panel *panel, int first_row, const rdg_format_avx512 *f)
+{
+    const __m512i offset = _mm512_set1_epi8((char)f->offset);
+    for (int k = 0; k < RDG_PANEL_COLUMNS; k += 64) {
+        __m512i m[16];
+        for (int r = 0; r < LANES; r++) m[r] = _mm512_sub_epi8(_mm512_load_si512(b->q[r] + k), offset);
+        transpose16(m);
+        for (int i = 0; i < 16; i++) _mm512_store_si512(panel->q[k / 4 + i][first_row], m[i]);
+    }
+    int n_subs = RDG_PANEL_COLUMNS / f->sub_elems;
+    flush_floats(b->scale, panel->scale, 0, 0, n_subs, first_row);
+    /* sub-blocks of 32: the minima follow the scales in one register */
+    if (!f->offset) flush_floats(b->min, panel->min, 0, n_subs == 8 ? 8 : 0, n_subs, first_row);
+}
+
+/* correction = - sum over sub-blocks of scale * sum(128 * q), exact integers inside a sub-block */
+static void correct(rdg_q8_panel *panel, int n_subs)
+{
+    const int steps = RDG_PANEL_COLUMNS / 4 / n_subs;
+    const __m512i shift = _mm512_set1_epi8((char)128);
+    for (int v = 0; v < RDG_PANEL_ROWS; v += LANES) {
+        __m512 total = _mm512_setzero_ps();
+        for (int j = 0; j < n_subs; j++) {
+            __m512i sum = _mm512_setzero_si512();
+            for (int k = 0; k < steps; k++)
+                sum = _mm512_dpbusd_epi32(sum, shift, _mm512_load_si512(panel->q[j * steps + k][v]));
+            total = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_load_ps(panel->scale[j] + v), total);
+        }
+        _mm512_store_ps(panel->correction + v, total);
+    }
+}
+
+static void unpack(rdg_type type, const void *rows, int64_t stride, int n_rows, int n_columns, void *out)
+{
+    const rdg_format_avx512 *f = &rdg_formats_avx512[type];
+    rdg_q8_panel *panel = out;
+    row_buffer b;
+    for (int first = 0; first < RDG_PANEL_ROWS; first += LANES) {
+        for (int r = 0; r < LANES; r++) {
+            rdg_unpacked_avx512 u;
+            if (first + r < n_rows) {
+                f->unpack((const uint8_t *)rows + (first + r) * stride, n_columns / f->block_elems, &u);
+            } else {
+                for (int p = 0; p < 4; p++) u.q[p] = _mm512_setzero_si512();
+                u.scale = u.min = _mm512_setzero_ps();
+            }
+            for (int p = 0; p < 4; p++) _mm512_store_si512(b.q[r] + 64 * p, u.q[p]);
+            _mm512_store_ps(b.scale[r], u.scale);
+            _mm512_store_ps(b.min[r], u.min);
+        }
+        flush_rows(&b, panel, first, f);
+    }
+    if (f->offset) correct(panel, RDG_PANEL_COLUMNS / f->sub_elems);
+}
+
+/* The activations of six tokens, four columns of each side by side. */
+static void pack(rdg_type type, const float *const *x, int n_tokens, int n_columns, void *out)
+{
+    const rdg_format_avx512 *f = &rdg_formats_avx512[type];
+    const uint32_t flip = f->offset ? 0x80808080u : 0;
+    rdg_q8_group *group = out;
+    rdg_q8_block b;
+    for (int t = 0; t < TOKENS; t++) {
+        if (t < n_tokens)
+            rdg_q8_quantise_avx512(x[t], n_columns, &b);
+        else
+            memset(&b, 0, sizeof b);
+        for (int k = 0; k < RDG_PANEL_COLUMNS / 4; k++) {
+            uint32_t four;
+            memcpy(&four, b.q + 4 * k, 4);
+            four ^= flip;
+            memcpy(group->q[k][t], &four, 4);
+        }
+        for (int j = 0; j < 8 && f->sub_elems == 32; j++) group->sum[j][t] = b.sum32[8 + j];
+        for (int j = 0; j < 16 && f->sub_elems == 16; j++) group->sum[j][t] = b.sum[j];
+        group->scale[t] = b.scale;
+    }
+}
+
+static rdg_panel_multiply_fn *const multiply_by_type[RDG_TYPE_COUNT] = {
+    [RDG_TYPE_Q2_K] = multiply_u8_16, [RDG_TYPE_Q3_K] = multiply_s8_16,  [RDG_TYPE_Q4_K] = multiply_u8_8,
+    [RDG_TYPE_Q5_K] = multiply_u8_8,  [RDG_TYPE_Q6_K] = multiply_s8_16,  [RDG_TYPE_Q8_0] = multiply_s8_8,
+    [RDG_TYPE_Q4_0] = multiply_s8_8,  [RDG_TYPE_Q4_1] = multiply_u8_8,   [RDG_TYPE_Q5_0] = multiply_s8_8,
+    [RDG_TYPE_Q5_1] = multiply_u8_8,  [RDG_TYPE_IQ4_NL] = multiply_s8_8, [RDG_TYPE_IQ4_XS] = multiply_s8_8,
+    [RDG_TYPE_MXFP4] = multiply_s8_8,
+};
+
+static const rdg_panel_isa isa = {.panel_bytes = sizeof(rdg_q8_panel), .group_bytes = sizeof(rdg_q8_group),
+                                  .tile_panels = 2, .pack = pack, .unpack = unpack, .multiply = multiply_by_type};
+
+static bool accepts(const rdg_op_call *call)
+{
+    return multiply_by_type[call->operand[RDG_MATMUL_WEIGHT].type] != NULL;
+}
+static int64_t n_items(const rdg_op_call *call, int phase)
+{
+    return rdg_panel_n_items(call, phase, &isa);
+}
+static size_t scratch_bytes(const rdg_op_call *call, int n_threads)
+{
+    return rdg_panel_scratch_bytes(call, n_threads, &isa);
+}
+static void run(const rdg_op_call *call, const rdg_cpu_task *task)
+{
+    rdg_panel_run(call, task, &isa);
+}
+
+static const rdg_cpu_kernel kernel = {2, n_items, scratch_bytes, run};
+const rdg_variant rdg_matmul_q8_avx512 = {
+    .name = "q8_avx512_vnni", .source = "src/ops/matmul/q8_avx512.c", .backend = RDG_BACKEND_CPU,
+    .requires_mask = RDG_CPU_AVX512, .accepts = accepts, .cpu = &kernel,
+    .tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_TOLERANCE}};

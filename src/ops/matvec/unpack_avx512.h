@@ -1,0 +1,194 @@
+/* The hot unpackers in registers: what unpack.h does, for AVX-512. */
+#ifndef RDG_OPS_MATVEC_UNPACK_AVX512_H
+#define RDG_OPS_MATVEC_UNPACK_AVX512_H
+
+#include "ops/matvec/unpack.h"
+
+#include <ridge/type.h>
+
+#include <immintrin.h>
+
+/* 256 integers in order, and either the scales and the minima of their 16 sub-blocks of 16, or, in formats whose
+ * sub-blocks are 32, 8 scales followed by 8 minima in both registers (see rdg_q8_block). */
+typedef struct rdg_unpacked_avx512 {
+    __m512i q[4];
+    __m512 scale, min;
+} rdg_unpacked_avx512;
+
+typedef void rdg_unpack_avx512_fn(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u);
+
+/* 16 copies of the f16 at p. */
+RDG_INLINE __m512 rdg_half_avx512(const uint8_t *p)
+{
+    uint16_t h;
+    memcpy(&h, p, 2);
+    return _mm512_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(h)));
+}
+
+/* d, dmin and the twelve packed bytes of Q4_K and Q5_K (quant/scale_min.h) to scale = 8 scales, 8 minima, all in
+ * vector registers: two byte-wise shifts find the low bits and the upper two of all sixteen values. */
+RDG_INLINE void rdg_scale_min_avx512(const uint8_t *src, rdg_unpacked_avx512 *u)
+{
+    const __m128i gather = _mm_setr_epi8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m128i low_at = _mm_setr_epi8(0, 8, 16, 24, 32, 40, 48, 56, 0, 8, 16, 24, 36, 44, 52, 60);
+    const __m128i high_at = _mm_setr_epi8(0, 0, 0, 0, 2, 10, 18, 26, 0, 0, 0, 0, 2, 10, 18, 26);
+    const __m128i low_bits = _mm_set1_epi64x(0x0f0f0f0f3f3f3f3fLL), high_bits = _mm_set1_epi64x(0x3030303000000000LL);
+    const __m512i d_of = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi32(1), 1);
+    __m128i head = _mm_loadu_si128((const __m128i *)(const void *)src);
+    __m128i s = _mm_shuffle_epi8(head, gather);
+    __m128i low = _mm_and_si128(_mm_multishift_epi64_epi8(low_at, s), low_bits);
+    s = _mm_ternarylogic_epi32(low, _mm_multishift_epi64_epi8(high_at, s), high_bits, 0xf8); /* a or (b and c) */
+    __m512 d = _mm512_permutexvar_ps(d_of, _mm512_castps128_ps512(_mm_cvtph_ps(head)));
+    u->scale = u->min = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(s)), d);
+}
+
+/* 32 bytes whose low nibbles are the first 32 elements and whose high ones the next. */
+RDG_INLINE __m512i rdg_nibbles32_avx512(const uint8_t *p)
+{
+    const __m512i shift = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi16(4), 1);
+    __m512i b = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)p));
+    return _mm512_and_si512(_mm512_srlv_epi16(b, shift), _mm512_set1_epi8(15));
+}
+
+RDG_INLINE void rdg_unpack_q4_k_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
+{
+    (void)n_blocks;
+    for (int p = 0; p < 4; p++) u->q[p] = rdg_nibbles32_avx512(src + 16 + 32 * p);
+    rdg_scale_min_avx512(src, u);
+}
+
+RDG_INLINE void rdg_unpack_q5_k_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
+{
+    (void)n_blocks;
+    /* bit 2p of qh belongs to the lower half, bit 2p + 1 to the upper */
+    const __m512i one = _mm512_inserti64x4(_mm512_set1_epi8(1), _mm256_set1_epi8(2), 1);
+    __m512i qh = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(src + 16)));
+    for (int p = 0; p < 4; p++) {
+        __mmask64 high = _mm512_test_epi8_mask(qh, _mm512_slli_epi16(one, 2 * p));
+        __m512i q = rdg_nibbles32_avx512(src + 48 + 32 * p);
+        u->q[p] = _mm512_mask_add_epi8(q, high, q, _mm512_set1_epi8(16));
+    }
+    rdg_scale_min_avx512(src, u);
+}
+
+RDG_INLINE void rdg_unpack_q6_k_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
+{
+    (void)n_blocks;
+    /* bits 2g, 2g + 1 of qh go to bits 4, 5; 16-bit shifts leak between bytes only where the mask removes it */
+    const __m512i left = _mm512_inserti64x4(_mm512_set1_epi16(4), _mm256_set1_epi16(2), 1);
+    const __m512i right = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi16(2), 1);
+    const __m512i low = _mm512_set1_epi8(15), two = _mm512_set1_epi8(0x30);
+    for (int n = 0; n < 2; n++) {
+        __m512i ql = _mm512_loadu_si512(src + 64 * n);
+        __m512i qh = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(src + 128 + 32 * n)));
+        /* 0xf8: a or (b and c) */
+        u->q[2 * n] = _mm512_ternarylogic_epi32(_mm512_and_si512(ql, low), _mm512_sllv_epi16(qh, left), two, 0xf8);
+        u->q[2 * n + 1] = _mm512_ternarylogic_epi32(_mm512_and_si512(_mm512_srli_epi16(ql, 4), low),
+                                                    _mm512_srlv_epi16(qh, right), two, 0xf8);
+    }
+    __m512i sc = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(src + 192)));
+    u->scale = _mm512_mul_ps(_mm512_cvtepi32_ps(sc), rdg_half_avx512(src + 208));
+    u->min = _mm512_mul_ps(u->scale, _mm512_set1_ps(RDG_OFFSET_Q6_K));
+}
+
+/* Everything else: plain C through memory. */
+RDG_INLINE void rdg_unpack_plain_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u, rdg_unpack_fn *plain)
+{
+    rdg_unpacked m;
+    plain(src, n_blocks, &m);
+    for (int p = 0; p < 4; p++) u->q[p] = _mm512_load_si512(m.q + 64 * p);
+    u->scale = _mm512_load_ps(m.scale);
+    u->min = _mm512_load_ps(m.min);
+}
+
+/* The same for sub-blocks of 32: equal pairs of scales and minima become 8 scales, 8 minima. */
+RDG_INLINE void rdg_unpack_plain32_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u,
+                                          rdg_unpack_fn *plain)
+{
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    rdg_unpack_plain_avx512(src, n_blocks, u, plain);
+    u->scale = u->min = _mm512_permutex2var_ps(u->scale, even, u->min);
+}
+
+/* Q8_0: 34-byte blocks, so each quarter of the output is two loads. */
+RDG_INLINE void rdg_unpack_q8_0_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
+{
+    enum { B = sizeof(rdg_block_q8_0) };
+    if (n_blocks < 8) {
+        rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_q8_0);
+        return;
+    }
+    const __m512i flip = _mm512_set1_epi8((char)0x80);
+    uint16_t h[8];
+    for (int j = 0; j < 8; j++) memcpy(&h[j], src + B * j, 2);
+    for (int p = 0; p < 4; p++) {
+        __m256i a = _mm256_loadu_si256((const __m256i *)(const void *)(src + B * 2 * p + 2));
+        __m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(src + B * (2 * p + 1) + 2));
+        u->q[p] = _mm512_xor_si512(_mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1), flip);
+    }
+    const __m512 factor = _mm512_insertf32x8(_mm512_set1_ps(1.0f), _mm256_set1_ps(RDG_OFFSET_Q8_0), 1);
+    __m128i d = _mm_set_epi16((short)h[7], (short)h[6], (short)h[5], (short)h[4], (short)h[3], (short)h[2],
+                              (short)h[1], (short)h[0]);
+    u->scale = u->min = _mm512_mul_ps(_mm512_cvtph_ps(_mm256_broadcastsi128_si256(d)), factor);
+}
+
+RDG_INLINE void rdg_unpack_q2_k_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
+{
+    rdg_unpack_plain_avx512(src, n_blocks, u, rdg_unpack_q2_k);
+}
+RDG_INLINE void rdg_unpack_q3_k_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
+{
+    rdg_unpack_plain_avx512(src, n_blocks, u, rdg_unpack_q3_k);
+}
+RDG_INLINE void rdg_unpack_iq4_xs_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
+{
+    rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_iq4_xs);
+}
+RDG_INLINE void rdg_unpack_iq4_nl_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
+{
+    rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_iq4_nl);
+}
+RDG_INLINE void rdg_unpack_q4_0_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
+{
+    rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_q4_0);
+}
+RDG_INLINE void rdg_unpack_q4_1_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
+{
+    rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_q4_1);
+}
+RDG_INLINE void rdg_unpack_q5_0_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
+{
+    rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_q5_0);
+}
+RDG_INLINE void rdg_unpack_q5_1_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
+{
+    rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_q5_1);
+}
+RDG_INLINE void rdg_unpack_mxfp4_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
+{
+    rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_mxfp4);
+}
+
+/* What a format is to the kernels. sub_elems: 16 or 32; offset: RDG_OFFSET_* of unpack.h. */
+typedef struct rdg_format_avx512 {
+    int block_elems, block_bytes, sub_elems, offset;
+    rdg_unpack_avx512_fn *unpack;
+} rdg_format_avx512;
+
+static const rdg_format_avx512 rdg_formats_avx512[RDG_TYPE_COUNT] = {
+    [RDG_TYPE_Q2_K] = {256, sizeof(rdg_block_q2_k), 16, RDG_OFFSET_NONE, rdg_unpack_q2_k_avx512},
+    [RDG_TYPE_Q3_K] = {256, sizeof(rdg_block_q3_k), 16, RDG_OFFSET_Q3_K, rdg_unpack_q3_k_avx512},
+    [RDG_TYPE_Q4_K] = {256, sizeof(rdg_block_q4_k), 32, RDG_OFFSET_NONE, rdg_unpack_q4_k_avx512},
+    [RDG_TYPE_Q5_K] = {256, sizeof(rdg_block_q5_k), 32, RDG_OFFSET_NONE, rdg_unpack_q5_k_avx512},
+    [RDG_TYPE_Q6_K] = {256, sizeof(rdg_block_q6_k), 16, RDG_OFFSET_Q6_K, rdg_unpack_q6_k_avx512},
+    [RDG_TYPE_Q8_0] = {32, sizeof(rdg_block_q8_0), 32, RDG_OFFSET_Q8_0, rdg_unpack_q8_0_avx512},
+    [RDG_TYPE_Q4_0] = {32, sizeof(rdg_block_q4_0), 32, RDG_OFFSET_Q4_0, rdg_unpack_q4_0_avx512},
+    [RDG_TYPE_Q4_1] = {32, sizeof(rdg_block_q4_1), 32, RDG_OFFSET_NONE, rdg_unpack_q4_1_avx512},
+    [RDG_TYPE_Q5_0] = {32, sizeof(rdg_block_q5_0), 32, RDG_OFFSET_Q5_0, rdg_unpack_q5_0_avx512},
+    [RDG_TYPE_Q5_1] = {32, sizeof(rdg_block_q5_1), 32, RDG_OFFSET_NONE, rdg_unpack_q5_1_avx512},
+    [RDG_TYPE_IQ4_NL] = {32, sizeof(rdg_block_iq4_nl), 32, RDG_OFFSET_IQ4, rdg_unpack_iq4_nl_avx512},
+    [RDG_TYPE_IQ4_XS] = {256, sizeof(rdg_block_iq4_xs), 32, RDG_OFFSET_IQ4, rdg_unpack_iq4_xs_avx512},
+    [RDG_TYPE_MXFP4] = {32, sizeof(rdg_block_mxfp4), 32, RDG_OFFSET_MXFP4, rdg_unpack_mxfp4_avx512},
+};
+
+#endif
