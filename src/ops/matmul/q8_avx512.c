@@ -1,6 +1,7 @@
 /* matmul of block formats with AVX-512 VNNI. A vector lane is a row of weights, an activation of four columns is
  * broadcast: two weight registers serve six tokens, twelve exact int32 sums a sub-block, then scaled in f32. */
 #include "ops/matmul/panel.h"
+#include "ops/matmul/transpose_avx512.h"
 #include "ops/matvec/q8.h"
 #include "ops/matvec/unpack_avx512.h"
 
@@ -69,31 +70,6 @@ static void multiply_s8_16(const void *panel, const void *group, float *sums)
     multiply(panel, group, sums, 16, true);
 }
 
-/* 16 registers of 16 dwords: register r, lane c becomes register c, lane r. */
-RDG_INLINE void transpose16(__m512i m[16])
-{
-    __m512i a[16];
-    for (int i = 0; i < 16; i += 2) { /* pairs of rows */
-        a[i] = _mm512_unpacklo_epi32(m[i], m[i + 1]);
-        a[i + 1] = _mm512_unpackhi_epi32(m[i], m[i + 1]);
-    }
-    for (int i = 0; i < 16; i += 4) { /* fours: register i + c holds columns c, c + 4, c + 8, c + 12 */
-        m[i] = _mm512_unpacklo_epi64(a[i], a[i + 2]);
-        m[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 2]);
-        m[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]);
-        m[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
-    }
-    for (int c = 0; c < 4; c++) { /* 128-bit lanes of the four fours */
-        __m512i p = _mm512_shuffle_i32x4(m[c], m[4 + c], 0x88), q = _mm512_shuffle_i32x4(m[8 + c], m[12 + c], 0x88);
-        __m512i r = _mm512_shuffle_i32x4(m[c], m[4 + c], 0xdd), s = _mm512_shuffle_i32x4(m[8 + c], m[12 + c], 0xdd);
-        a[c] = _mm512_shuffle_i32x4(p, q, 0x88);
-        a[8 + c] = _mm512_shuffle_i32x4(p, q, 0xdd);
-        a[4 + c] = _mm512_shuffle_i32x4(r, s, 0x88);
-        a[12 + c] = _mm512_shuffle_i32x4(r, s, 0xdd);
-    }
-    for (int i = 0; i < 16; i++) m[i] = a[i];
-}
-
 /* What a format's unpacker gives, put into lane `row` of the panel: 16 rows at a time through this buffer. */
 typedef struct row_buffer {
     RDG_ALIGNED(64) uint8_t q[LANES][RDG_PANEL_COLUMNS];
@@ -105,7 +81,7 @@ RDG_INLINE void flush_floats(float in[LANES][16], float (*out)[RDG_PANEL_ROWS], 
 {
     __m512i m[16];
     for (int r = 0; r < LANES; r++) m[r] = _mm512_castps_si512(_mm512_load_ps(in[r]));
-    transpose16(m);
+    rdg_transpose16_avx512(m);
     for (int j = 0; j < n; j++) _mm512_store_si512(out[first_out + j] + first_row, m[first_in + j]);
 }
 
@@ -115,7 +91,7 @@ static void flush_rows(row_buffer *b, rdg_q8_panel *panel, int first_row, const 
     for (int k = 0; k < RDG_PANEL_COLUMNS; k += 64) {
         __m512i m[16];
         for (int r = 0; r < LANES; r++) m[r] = _mm512_sub_epi8(_mm512_load_si512(b->q[r] + k), offset);
-        transpose16(m);
+        rdg_transpose16_avx512(m);
         for (int i = 0; i < 16; i++) _mm512_store_si512(panel->q[k / 4 + i][first_row], m[i]);
     }
     int n_subs = RDG_PANEL_COLUMNS / f->sub_elems;
