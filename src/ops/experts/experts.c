@@ -74,7 +74,11 @@ static const rdg_operand_spec operands[] = {{"weight", RDG_OPERAND_IN},
                                             {"ids", RDG_OPERAND_IN},
                                             {"bias", RDG_OPERAND_IN | RDG_OPERAND_OPTIONAL},
                                             {"out", RDG_OPERAND_OUT}};
-static const rdg_variant *const variants[] = {&rdg_experts_any_c, &rdg_experts_vulkan, NULL};
+static const rdg_variant *const variants[] = {
+#if defined(__x86_64__)
+    &rdg_experts_q8_avx512,
+#endif
+    &rdg_experts_any_c, &rdg_experts_vulkan, NULL};
 
 const rdg_op rdg_op_experts = {
     .name = "experts",

@@ -1,5 +1,6 @@
 /* matmul of F32, F16 and BF16 weights with AVX-512: weights become f32 in the panel, nothing else is rounded. A vector
  * lane is a row, so each sum runs over the columns in order, one block of 256 after the other. */
+#include "ops/matmul/matmul_variants.h"
 #include "ops/matmul/panel.h"
 #include "ops/matmul/transpose_avx512.h"
 #include "base/cpu.h"

@@ -69,7 +69,11 @@ rdg_err rdg_matmul_reference(const rdg_op_call *call, double *const *out, rdg_er
     return err;
 }
 
-static const rdg_variant *const variants[] = {&rdg_matmul_any_c, &rdg_matmul_vulkan, NULL};
+static const rdg_variant *const variants[] = {
+#if defined(__x86_64__)
+    &rdg_matmul_q8_avx512, &rdg_matmul_float_avx512,
+#endif
+    &rdg_matmul_any_c, &rdg_matmul_vulkan, NULL};
 
 const rdg_op rdg_op_matmul = {
     .name = "matmul",

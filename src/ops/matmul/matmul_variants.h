@@ -3,4 +3,7 @@
 #define RDG_OPS_MATMUL_VARIANTS_H
 #include "ops/op.h"
 extern const rdg_variant rdg_matmul_any_c;
+#if defined(__x86_64__)
+extern const rdg_variant rdg_matmul_q8_avx512, rdg_matmul_float_avx512;
+#endif
 #endif

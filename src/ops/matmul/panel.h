@@ -63,7 +63,4 @@ int64_t rdg_panel_n_items(const rdg_op_call *call, int phase, const rdg_panel_is
 size_t rdg_panel_scratch_bytes(const rdg_op_call *call, int n_threads, const rdg_panel_isa *isa);
 void rdg_panel_run(const rdg_op_call *call, const rdg_cpu_task *task, const rdg_panel_isa *isa);
 
-extern const rdg_variant rdg_matmul_q8_avx512, rdg_matmul_float_avx512;
-extern const rdg_variant rdg_matmul_q8_avx2, rdg_matmul_float_avx2;
-
 #endif

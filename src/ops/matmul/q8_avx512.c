@@ -1,5 +1,6 @@
 /* matmul of block formats with AVX-512 VNNI. A vector lane is a row of weights, an activation of four columns is
  * broadcast: two weight registers serve six tokens, twelve exact int32 sums a sub-block, then scaled in f32. */
+#include "ops/matmul/matmul_variants.h"
 #include "ops/matmul/panel.h"
 #include "ops/matmul/transpose_avx512.h"
 #include "ops/matvec/q8.h"

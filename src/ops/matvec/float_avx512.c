@@ -1,5 +1,6 @@
 /* matvec of F32, F16 and BF16 weights with AVX-512: nothing is rounded but the products and sums in f32. Four
  * accumulators a token hide the latency of the fused multiply-add; the order of the sums depends on n_columns alone. */
+#include "ops/matvec/matvec_variants.h"
 #include "ops/matvec/q8.h"
 
 #include <immintrin.h>

@@ -11,7 +11,11 @@ const rdg_variant rdg_matvec_any_c = {.name = "any_c",
                                       .backend = RDG_BACKEND_CPU,
                                       .cpu = &rdg_matmul_any_c_kernel};
 
-static const rdg_variant *const variants[] = {&rdg_matvec_any_c, &rdg_matvec_vulkan, NULL};
+static const rdg_variant *const variants[] = {
+#if defined(__x86_64__)
+    &rdg_matvec_q8_avx512, &rdg_matvec_float_avx512,
+#endif
+    &rdg_matvec_any_c, &rdg_matvec_vulkan, NULL};
 
 const rdg_op rdg_op_matvec = {
     .name = "matvec",

@@ -3,4 +3,7 @@
 #define RDG_OPS_MATVEC_VARIANTS_H
 #include "ops/op.h"
 extern const rdg_variant rdg_matvec_any_c;
+#if defined(__x86_64__)
+extern const rdg_variant rdg_matvec_q8_avx512, rdg_matvec_float_avx512;
+#endif
 #endif

@@ -83,7 +83,4 @@ int64_t rdg_q8_experts_n_items(const rdg_op_call *call, int phase);
 size_t rdg_q8_experts_scratch_bytes(const rdg_op_call *call, int n_threads);
 void rdg_q8_experts_run(const rdg_op_call *call, const rdg_cpu_task *task, const rdg_q8_isa *isa);
 
-extern const rdg_variant rdg_matvec_q8_avx512, rdg_matvec_float_avx512, rdg_experts_q8_avx512;
-extern const rdg_variant rdg_matvec_q8_avx2, rdg_matvec_float_avx2, rdg_experts_q8_avx2;
-
 #endif

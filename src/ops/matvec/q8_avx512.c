@@ -1,6 +1,8 @@
 /* matvec of block formats with AVX-512 VNNI: unpack 256 weights to four registers, multiply with the 8-bit
  * activations of one to four tokens, scale in f32. One stream of rows a thread, so that the hardware prefetcher sees one
  * long sequence; the software prefetch covers the start of each row block. */
+#include "ops/matvec/matvec_variants.h"
+#include "ops/experts/experts_variants.h"
 #include "ops/matvec/q8.h"
 #include "ops/matvec/unpack_avx512.h"
 #include "base/mem.h"
