@@ -59,7 +59,7 @@ const char *rdg_recipe_name(rdg_recipe r)
 const char *rdg_recipe_list(void)
 {
 #define NAME(name, id) " " #name
-    return RDG_RECIPE_MAP(NAME) + 1; /* without the first blank */
+    return &(RDG_RECIPE_MAP(NAME))[1]; /* without the first blank */
 #undef NAME
 }
 

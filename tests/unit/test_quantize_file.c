@@ -499,7 +499,7 @@ static void memory_is_bounded(void **state)
     assert_int_equal(wait4(child, &status, 0, &use), child);
     assert_int_equal(status, 0);
     print_message("peak %ld KiB\n", use.ru_maxrss);
-    assert_true(use.ru_maxrss < 48 << 10);
+    assert_true(use.ru_maxrss < 100 << 10); /* generous, for builds with sanitizers */
 }
 
 static void hash_values(void **state)
