@@ -204,7 +204,11 @@ static rdg_err describe(quantizer *q, rdg_error *e)
         int64_t n_empty = 0;
         for (int64_t k = 0; entry && k < entry->n_matrices; k++) n_empty += !(entry->counts[k] > 0.0f);
         rdg_err err = RDG_OK;
-        if (!entry && strcmp(t->name, "token_embd.weight") != 0)
+        bool usual = strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0;
+        if (!entry && usual) /* matrices are made without these two unless asked for */
+            rdg_log_info(q->p->log, "tensor '%s': the importance matrix has no entry for it, as usual",
+                         t->name);
+        else if (!entry)
             err =
                 add_warning(q, i, rdg_arena_format(q->arena, "the importance matrix has no entry for it"), e);
         else if (n_empty)

@@ -296,6 +296,7 @@ static void importance_goes_to_its_expert(void **state)
     assert_true(r.tensors[2].weighted_rmse > 0 && r.tensors[2].weighted_rmse < r.tensors[2].rmse);
     assert_true(isnan(r.tensors[3].weighted_rmse));
     assert_null(r.tensors[0].warning);
+    assert_null(r.tensors[7].warning);
     assert_null(r.tensors[2].warning);
     assert_non_null(strstr(r.tensors[3].warning, "no entry"));
     assert_non_null(strstr(r.tensors[4].warning, "1 of 4"));
