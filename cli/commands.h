@@ -8,6 +8,7 @@ extern const cli_command cmd_bench;
 extern const cli_command cmd_convert;
 extern const cli_command cmd_detokenize;
 extern const cli_command cmd_devices;
+extern const cli_command cmd_embed;
 extern const cli_command cmd_imatrix;
 extern const cli_command cmd_inspect;
 extern const cli_command cmd_logits;

@@ -1,0 +1,298 @@
+#include "commands.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "engine/session_internal.h"
+#include "profile/roofs_cpu.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct options {
+    int64_t n_prompt, n_decode, repeats, depth, n_batch;
+    const char *kv_type, *variant;
+    bool nodes;
+} options;
+
+static const options defaults = {.n_prompt = 512, .n_decode = 128, .repeats = 5, .n_batch = 512, .kv_type = "f16"};
+
+static const cli_option table[] = {
+    {"--prompt", "-p", "N", CLI_INT, offsetof(options, n_prompt), 0, 1e6, "tokens of prefill, 0 = none (default: 512)"},
+    {"--decode", "-n", "N", CLI_INT, offsetof(options, n_decode), 0, 1e6, "tokens of decode, 0 = none (default: 128)"},
+    {"--repeat", "-r", "N", CLI_INT, offsetof(options, repeats), 1, 1e6, "repetitions (default: 5)"},
+    {"--depth", NULL, "N", CLI_INT, offsetof(options, depth), 0, 1e6, "positions already in the KV cache (default: 0)"},
+    {"--batch", "-b", "N", CLI_INT, offsetof(options, n_batch), 1, 1e6, "prompt tokens a step (default: 512)"},
+    {"--kv-type", NULL, "T", CLI_STRING, offsetof(options, kv_type), 0, 0, "type of the KV cache (default: f16)"},
+    {"--variant", NULL, "V", CLI_STRING, offsetof(options, variant), 0, 0, "kernel variant to prefer where it exists"},
+    {"--nodes", NULL, NULL, CLI_FLAG, offsetof(options, nodes), 0, 0, "where the time of a decode step and a prefill step goes, by operation"},
+    {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
+};
+
+typedef struct speeds {
+    double median, min, max; /* tokens a second */
+} speeds;
+
+typedef struct job {
+    cli *c;
+    const options *o;
+    rdg_model *model;
+    rdg_session *session;
+    int32_t *tokens; /* depth + the longer of prompt and decode */
+    double *samples;
+    rdg_cpu_roofs roofs;
+    speeds prefill, decode;
+    double bytes_per_token;
+    json_t *nodes;
+} job;
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static speeds summarise(double *samples, int64_t n)
+{
+    qsort(samples, (size_t)n, sizeof *samples, by_value);
+    return (speeds){n % 2 ? samples[n / 2] : 0.5 * (samples[n / 2 - 1] + samples[n / 2]), samples[0], samples[n - 1]};
+}
+
+/* An empty cache of the wanted depth. */
+static rdg_err rewind_to_depth(job *j, rdg_error *e)
+{
+    if (rdg_session_n_past(j->session) >= j->o->depth && j->o->depth > 0)
+        return rdg_session_truncate(j->session, j->o->depth, e);
+    rdg_session_reset(j->session);
+    return j->o->depth ? rdg_session_eval(j->session, j->tokens, j->o->depth, RDG_LOGITS_NONE, e) : RDG_OK;
+}
+
+static rdg_err time_prefill(job *j, double *tokens_per_second, rdg_error *e)
+{
+    rdg_err err = rewind_to_depth(j, e);
+    if (err) return err;
+    double start = rdg_clock_seconds();
+    err = rdg_session_eval(j->session, j->tokens + j->o->depth, j->o->n_prompt, RDG_LOGITS_LAST, e);
+    *tokens_per_second = (double)j->o->n_prompt / (rdg_clock_seconds() - start);
+    return err;
+}
+
+static rdg_err time_decode(job *j, double *tokens_per_second, rdg_error *e)
+{
+    rdg_err err = rewind_to_depth(j, e);
+    double start = rdg_clock_seconds();
+    for (int64_t i = 0; i < j->o->n_decode && !err; i++)
+        err = rdg_session_eval(j->session, j->tokens + j->o->depth + i, 1, RDG_LOGITS_LAST, e);
+    *tokens_per_second = (double)j->o->n_decode / (rdg_clock_seconds() - start);
+    return err;
+}
+
+/* Warm-up first, so that page faults, plans and caches stay out of the numbers. */
+static rdg_err measure(job *j, int64_t n, rdg_err (*one)(job *, double *, rdg_error *), speeds *out, const char *what,
+                       rdg_error *e)
+{
+    double ignored;
+    if (n == 0) return RDG_OK;
+    rdg_err err = one(j, &ignored, e);
+    for (int64_t r = 0; r < j->o->repeats && !err; r++) {
+        err = one(j, &j->samples[r], e);
+        rdg_log_progress(&j->c->log, what, (double)(r + 1), (double)j->o->repeats);
+    }
+    if (!err) *out = summarise(j->samples, j->o->repeats);
+    return err;
+}
+
+typedef struct group {
+    const char *op, *variant, *tag;
+    rdg_type type;
+    int64_t count;
+    double seconds, bytes, flops;
+} group;
+
+static int by_seconds(const void *a, const void *b)
+{
+    const group *x = a, *y = b;
+    return x->seconds < y->seconds ? 1 : x->seconds > y->seconds ? -1 : 0;
+}
+
+/* One step with a clock around every node, added up by operation, role and variant. */
+static rdg_err time_nodes(job *j, int64_t n_tokens, const char *what, rdg_error *e)
+{
+    rdg_session *s = j->session;
+    rdg_prepared *prepared;
+    rdg_err err = rewind_to_depth(j, e);
+    if (!err) err = rdg_session_plan(s, n_tokens, 1, &prepared, e);
+    if (err) return err;
+    const rdg_plan *p = prepared->plan;
+    rdg_node_time *times = rdg_alloc_array(p->n_nodes, sizeof *times);
+    group *groups = rdg_alloc_array(p->n_nodes, sizeof *groups);
+    if (!times || !groups) {
+        err = rdg_fail(e, RDG_E_NOMEM, "no memory for the times");
+        goto done;
+    }
+    for (int64_t i = 0; i < n_tokens; i++) s->positions[i] = (int32_t)(j->o->depth + i);
+    s->output_rows[0] = (int32_t)(n_tokens - 1);
+    rdg_step step = {.tokens = j->tokens + j->o->depth, .positions = s->positions, .output_rows = s->output_rows,
+                     .n_visible = j->o->depth + n_tokens};
+    const float *output;
+    for (int warm = 0; warm < 2 && !err; warm++)
+        err = s->exec->class->run(s->exec, prepared, &step, &output, times, e);
+    if (err) goto done;
+    int n_groups = 0;
+    double total = 0;
+    for (size_t i = 0; i < p->n_nodes; i++) {
+        rdg_op_call call;
+        rdg_cost cost;
+        rdg_plan_call(p, i, &call);
+        call.n_visible = step.n_visible;
+        call.op->cost(&call, &cost);
+        const rdg_variant *v = rdg_cpu_prepared_variant(prepared, i);
+        int g = 0;
+        while (g < n_groups && (groups[g].variant != v->name || groups[g].type != call.operand[0].type ||
+                                strcmp(groups[g].tag, p->nodes[i].tag ? p->nodes[i].tag : "")))
+            g++;
+        if (g == n_groups)
+            groups[n_groups++] = (group){.op = call.op->name, .variant = v->name, .type = call.operand[0].type,
+                                         .tag = p->nodes[i].tag ? p->nodes[i].tag : ""};
+        double seconds = (double)(times[i].end_ns - times[i].begin_ns) * 1e-9;
+        groups[g].seconds += seconds;
+        groups[g].bytes += cost.bytes_read + cost.bytes_written;
+        groups[g].flops += cost.flops;
+        groups[g].count++;
+        total += seconds;
+    }
+    qsort(groups, (size_t)n_groups, sizeof *groups, by_seconds);
+    if (!j->c->common.json) printf("\n%s, %.3f ms:\n", what, total * 1e3);
+    for (int g = 0; g < n_groups; g++) {
+        const group *k = &groups[g];
+        if (!j->c->common.json)
+            printf("  %5.1f %%  %8.3f ms  %4lld x %-10s %-14s %-6s %-24s %7.1f GB/s %8.1f GFLOP/s\n", k->seconds / total * 100,
+                   k->seconds * 1e3, (long long)k->count, k->op, k->tag, rdg_type_name(k->type), k->variant,
+                   k->bytes / k->seconds / 1e9, k->flops / k->seconds / 1e9);
+        json_array_append_new(j->nodes, json_pack("{s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o}", "step", what, "op", k->op, "tag",
+                                                  k->tag, "variant", k->variant, "count", (json_int_t)k->count, "seconds",
+                                                  cli_real(k->seconds), "bytes", cli_real(k->bytes), "flops",
+                                                  cli_real(k->flops)));
+    }
+done:
+    rdg_free(groups);
+    rdg_free(times);
+    return err;
+}
+
+static rdg_err prepare(job *j, rdg_type kv, rdg_error *e)
+{
+    const options *o = j->o;
+    rdg_session_params p;
+    rdg_rng rng;
+    int64_t n = o->depth + RDG_MAX(o->n_prompt, o->n_decode);
+    rdg_session_defaults(&p);
+    p.n_ctx = n + 1;
+    p.n_batch = o->n_batch;
+    p.n_threads = (int)j->c->common.n_threads;
+    p.kv_type_k = p.kv_type_v = kv;
+    p.device = j->c->common.device;
+    p.variant = o->variant;
+    p.log = &j->c->log;
+    rdg_err err = rdg_model_load(j->c->args[0], &j->c->log, &j->model, e);
+    if (!err) err = rdg_session_create(j->model, &p, &j->session, e);
+    if (err) return err;
+    j->tokens = rdg_alloc_array((size_t)n, sizeof *j->tokens);
+    j->samples = rdg_alloc_array((size_t)o->repeats, sizeof *j->samples);
+    if (!j->tokens || !j->samples) return rdg_fail(e, RDG_E_NOMEM, "no memory for %lld tokens", (long long)n);
+    rdg_rng_seed(&rng, (uint64_t)j->c->common.seed);
+    for (int64_t i = 0; i < n; i++)
+        j->tokens[i] = (int32_t)rdg_rng_below(&rng, (uint64_t)rdg_model_get_info(j->model)->n_vocab);
+    return RDG_OK;
+}
+
+static json_t *speeds_json(const speeds *s)
+{
+    return json_pack("{s:o, s:o, s:o}", "median", cli_real(s->median), "min", cli_real(s->min), "max", cli_real(s->max));
+}
+
+static int report(job *j)
+{
+    const options *o = j->o;
+    double bandwidth = j->decode.median * j->bytes_per_token;
+    double share = j->roofs.read.rate > 0 ? bandwidth / j->roofs.read.rate : NAN;
+    if (j->c->common.json) {
+        json_t *doc = json_pack("{s:s, s:i, s:o}", "device", rdg_session_device(j->session), "n_threads",
+                                rdg_session_n_threads(j->session), "read_bytes_per_second",
+                                cli_real(j->roofs.read.rate > 0 ? j->roofs.read.rate : NAN));
+        json_t *prefill = json_array();
+        if (o->n_prompt)
+            json_array_append_new(prefill, json_pack("{s:I, s:o}", "n_tokens", (json_int_t)o->n_prompt, "tokens_per_second",
+                                                     speeds_json(&j->prefill)));
+        json_object_set_new(doc, "prefill", prefill);
+        if (o->n_decode)
+            json_object_set_new(doc, "decode",
+                                json_pack("{s:I, s:o, s:o, s:o, s:o, s:I}", "n_tokens", (json_int_t)o->n_decode,
+                                          "tokens_per_second", speeds_json(&j->decode), "bytes_per_token",
+                                          cli_real(j->bytes_per_token), "bandwidth_bytes_per_second", cli_real(bandwidth),
+                                          "fraction_of_read_bandwidth", cli_real(share), "depth", (json_int_t)o->depth));
+        if (o->nodes) json_object_set(doc, "nodes", j->nodes);
+        return cli_print_json(j->c, doc);
+    }
+    printf("%s, %d threads, depth %lld\n", rdg_session_device(j->session), rdg_session_n_threads(j->session),
+           (long long)o->depth);
+    if (o->n_prompt)
+        printf("  prefill %5lld tokens  %9.2f tokens/s  (%.2f … %.2f)\n", (long long)o->n_prompt, j->prefill.median,
+               j->prefill.min, j->prefill.max);
+    if (o->n_decode) {
+        printf("  decode  %5lld tokens  %9.2f tokens/s  (%.2f … %.2f)  %.3f GB a token, %.1f GB/s", (long long)o->n_decode,
+               j->decode.median, j->decode.min, j->decode.max, j->bytes_per_token / 1e9, bandwidth / 1e9);
+        if (isfinite(share)) printf(" = %.1f %% of the %.1f GB/s measured here", share * 100, j->roofs.read.rate / 1e9);
+        putchar('\n');
+    }
+    return cli_finish_stdout(j->c);
+}
+
+/* The roof is taken before and after, and the better counts: on a shared machine one reading can be low, and a low roof
+ * would flatter the model. */
+static rdg_err measure_roof(job *j, rdg_error *e)
+{
+    rdg_cpu_roofs again;
+    if (strcmp(rdg_session_device(j->session), "cpu") != 0) return RDG_OK;
+    rdg_err err = rdg_cpu_measure_roofs(rdg_session_n_threads(j->session), &again, e);
+    if (!err && again.read.rate > j->roofs.read.rate) j->roofs = again;
+    return err;
+}
+
+static int run(cli *c, void *opts)
+{
+    const options *o = opts;
+    rdg_error e = {0};
+    rdg_type kv;
+    if (!rdg_type_from_name(o->kv_type, &kv)) return cli_usage(c, "unknown type '%s'", o->kv_type);
+    if (o->n_prompt + o->n_decode == 0) return cli_usage(c, "-p 0 and -n 0 leave nothing to measure");
+    job j = {.c = c, .o = o, .nodes = json_array()};
+    rdg_err err = prepare(&j, kv, &e);
+    if (!err) err = measure_roof(&j, &e);
+    if (!err) err = measure(&j, o->n_prompt, time_prefill, &j.prefill, "prefill", &e);
+    if (!err) err = measure(&j, o->n_decode, time_decode, &j.decode, "decode", &e);
+    if (!err) err = measure_roof(&j, &e);
+    if (!err) j.bytes_per_token = (double)rdg_session_bytes_per_token(j.session);
+    cli_progress_done(c);
+    if (!err && o->nodes && o->n_decode) err = time_nodes(&j, 1, "decode step", &e);
+    if (!err && o->nodes && o->n_prompt) err = time_nodes(&j, RDG_MIN(o->n_prompt, o->n_batch), "prefill step", &e);
+    int rc = err ? cli_error(c, &e) : report(&j);
+    json_decref(j.nodes);
+    rdg_free(j.samples);
+    rdg_free(j.tokens);
+    rdg_session_destroy(j.session);
+    rdg_model_release(j.model);
+    return rc;
+}
+
+const cli_command cmd_bench = {
+    .name = "bench",
+    .group = "pipeline",
+    .summary = "prefill and decode speed, with the share of the measured bandwidth",
+    .usage = "MODEL",
+    .description = "Random tokens through the model: a warm-up, then the median and spread of several repetitions. Decode is\n"
+                   "set against the read bandwidth measured on this device in the same run.",
+    .options = table, .defaults = &defaults, .options_bytes = sizeof defaults,
+    .min_args = 1, .max_args = 1, .run = run,
+};

@@ -1,0 +1,129 @@
+#include "commands.h"
+#include "base/cpu.h"
+#include "base/mem.h"
+#include "device/device.h"
+#include "profile/roofs_cpu.h"
+
+#include <string.h>
+
+typedef struct options {
+    bool measure;
+} options;
+
+static const options defaults = {0};
+
+static const cli_option table[] = {
+    {"--measure", NULL, NULL, CLI_FLAG, offsetof(options, measure), 0, 0,
+     "measure the roofs: bandwidth by kind of access, arithmetic rates by type (seconds per device)"},
+    {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
+};
+
+enum { MAX_DEVICES = 32 };
+
+static json_t *roof_json(const rdg_cpu_roof *r)
+{
+    return r->rate > 0 ? cli_real(r->rate) : json_null();
+}
+
+static json_t *cpu_roofs_json(const rdg_cpu_roofs *r)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:s, s:i, s:{s:o, s:n, s:n, s:o}}", "read_bytes_per_second", roof_json(&r->read),
+                     "write_bytes_per_second", roof_json(&r->write), "copy_bytes_per_second", roof_json(&r->copy),
+                     "triad_bytes_per_second", roof_json(&r->triad), "read_kernel", r->read.kernel ? r->read.kernel : "",
+                     "n_threads", r->n_threads, "flops", "fp32", roof_json(&r->fp32), "fp16", "matrix_fp16", "int8",
+                     roof_json(&r->int8));
+}
+
+static void print_cpu_roofs(const rdg_cpu_roofs *r)
+{
+    printf("    measured with %d threads: read %.1f GB/s (%s), write %.1f, copy %.1f, triad %.1f GB/s\n", r->n_threads,
+           r->read.rate / 1e9, r->read.kernel ? r->read.kernel : "?", r->write.rate / 1e9, r->copy.rate / 1e9,
+           r->triad.rate / 1e9);
+    printf("    fp32 %.1f GFLOP/s (%s), int8 %.1f GOP/s (%s)\n", r->fp32.rate / 1e9, r->fp32.kernel ? r->fp32.kernel : "?",
+           r->int8.rate / 1e9, r->int8.kernel ? r->int8.kernel : "?");
+}
+
+static void cpu_levels(char *out, size_t n)
+{
+    uint32_t f = rdg_cpu_features();
+    snprintf(out, n, "%s%s%s%s", f & RDG_CPU_AVX2 ? "avx2 " : "", f & RDG_CPU_AVX512 ? "avx512 " : "",
+             f & RDG_CPU_AVX512_BF16 ? "avx512_bf16 " : "", f & RDG_CPU_NEON ? "neon " : "");
+    size_t length = strlen(out);
+    if (length) out[length - 1] = 0;
+    else snprintf(out, n, "none");
+}
+
+static json_t *device_json(const rdg_device_facts *f)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:i, s:i, s:i, s:b, s:b}", "name", f->name, "backend", f->backend,
+                     "kind", f->kind, "driver", f->driver, "index", f->index, "memory_bytes", (json_int_t)f->memory_bytes,
+                     "subgroup", (int)f->subgroup_width, "shared_bytes", (int)f->shared_bytes, "queues", f->n_queues,
+                     "unified", f->unified, "imports_host_memory", f->imports_host_memory);
+}
+
+static void print_device(const rdg_device_facts *f)
+{
+    char size[32];
+    printf("%s:%d  %s (%s)\n", f->backend, f->index, f->name, f->kind);
+    printf("    driver %s, %s memory%s", f->driver[0] ? f->driver : "-", cli_bytes((double)f->memory_bytes, size, sizeof size),
+           f->unified ? " shared with the host" : "");
+    if (f->subgroup_width) printf(", subgroup %u, %u bytes of shared memory", f->subgroup_width, f->shared_bytes);
+    for (int i = 0; i < f->n_matrix; i++)
+        printf("%s%dx%dx%d %s", i ? ", " : "\n    matrix units: ", f->matrix[i].m, f->matrix[i].n, f->matrix[i].k,
+               f->matrix[i].types);
+    putchar('\n');
+}
+
+static int run(cli *c, void *opts)
+{
+    const options *o = opts;
+    rdg_error e = {0};
+    rdg_device_facts *facts = rdg_alloc_array(MAX_DEVICES, sizeof *facts);
+    rdg_buf notes;
+    rdg_cpu_roofs roofs = {0};
+    int n = 0, rc = EXIT_DONE;
+    char levels[64];
+    rdg_buf_init(&notes);
+    json_t *list = json_array();
+    if (!facts || rdg_device_list(facts, MAX_DEVICES, &n, &notes, &e)) {
+        rc = facts ? cli_error(c, &e) : EXIT_FAILED;
+        goto done;
+    }
+    if (o->measure && rdg_cpu_measure_roofs(cli_threads(c), &roofs, &e)) {
+        rc = cli_error(c, &e);
+        goto done;
+    }
+    cpu_levels(levels, sizeof levels);
+    for (int i = 0; i < n; i++) {
+        bool is_cpu = !strcmp(facts[i].backend, "cpu");
+        json_t *item = device_json(&facts[i]);
+        if (!c->common.json) print_device(&facts[i]);
+        if (is_cpu) {
+            json_object_set_new(item, "instruction_sets", json_string(levels));
+            json_object_set_new(item, "physical_cores", json_integer(rdg_cpu_physical_cores()));
+            if (!c->common.json) printf("    %d physical cores, instruction sets: %s\n", rdg_cpu_physical_cores(), levels);
+        }
+        if (is_cpu && o->measure) {
+            json_object_set_new(item, "roofs", cpu_roofs_json(&roofs));
+            if (!c->common.json) print_cpu_roofs(&roofs);
+        }
+        json_array_append_new(list, item);
+    }
+    if (notes.len) cli_note(c, "%s", notes.data);
+    rc = c->common.json ? cli_print_json(c, json_pack("{s:O}", "devices", list)) : cli_finish_stdout(c);
+done:
+    json_decref(list);
+    rdg_buf_finish(&notes);
+    rdg_free(facts);
+    return rc;
+}
+
+const cli_command cmd_devices = {
+    .name = "devices",
+    .group = "bench",
+    .summary = "every device with its facts and measured roofs",
+    .usage = "",
+    .description = "Lists what can compute on this machine. Roofs are measured, never taken from a data sheet.",
+    .options = table, .defaults = &defaults, .options_bytes = sizeof defaults,
+    .min_args = 0, .max_args = 0, .run = run,
+};
