@@ -5,12 +5,12 @@
 #include "convert/vocab.h"
 #include "base/file.h"
 #include "base/map.h"
+#include "format/json.h"
 #include "format/sentencepiece.h"
 #include "format/tokenizer_json.h"
 #include "text/pretokenizer.h"
 #include "text/vocab.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -64,8 +64,7 @@ void rdg_vocab_report_finish(rdg_vocab_report *r)
     *r = (rdg_vocab_report){0};
 }
 
-/* Files
- * -------------------------------------------------------------------------------------------------------- */
+/* Files -------------------------------------------------------------------------------------------------- */
 
 static bool exists(converter *c, const char *name)
 {
@@ -89,26 +88,16 @@ static rdg_err read_object(converter *c, const char *name, json_t **out)
 {
     char *data = NULL;
     size_t bytes = 0;
-    json_error_t je;
     *out = NULL;
     if (!exists(c, name)) return RDG_OK;
     rdg_err err = read_file(c, name, MAX_JSON_BYTES, &data, &bytes);
     if (err) return err;
-    json_t *j = json_loadb(data, bytes, JSON_ALLOW_NUL, &je);
+    err = rdg_json_parse(data, bytes, name, &rdg_json_small, out, c->e);
     rdg_free(data);
-    if (!j)
-        return rdg_fail(c->e, RDG_E_MALFORMED, "%s: %s at line %d column %d", name, je.text, je.line,
-                        je.column);
-    if (!json_is_object(j)) {
-        json_decref(j);
-        return rdg_fail(c->e, RDG_E_MALFORMED, "%s: the top level is not an object", name);
-    }
-    *out = j;
-    return RDG_OK;
+    return err;
 }
 
-/* Tokens
- * ------------------------------------------------------------------------------------------------------- */
+/* Tokens ------------------------------------------------------------------------------------------------- */
 
 /* Sizes the vocabulary for n_known tokens of the files and the rows of the embedding. */
 static rdg_err size_vocab(converter *c, int64_t n_known)
@@ -230,8 +219,7 @@ static rdg_err fill_padding(converter *c)
     return RDG_OK;
 }
 
-/* From tokenizer.json
- * ------------------------------------------------------------------------------------------ */
+/* From tokenizer.json ------------------------------------------------------------------------------------ */
 
 /* BPE over characters with the spaces replaced, as converted from SentencePiece files. */
 static bool is_sentencepiece_like(const rdg_tokenizer_json *t)
@@ -375,7 +363,11 @@ static rdg_err from_json(converter *c, const rdg_tokenizer_json *t)
         v->pre = "default";
         v->add_space_prefix = t->prepend;
         v->prefix_first_only = t->prepend_first;
-        v->remove_extra_whitespaces = t->collapse_spaces;
+        v->prefix_unless_space = t->prepend_unless_space;
+        v->remove_extra_whitespaces = kind == RDG_VOCAB_UNIGRAM && t->collapse_spaces;
+        if (v->remove_extra_whitespaces ? !t->strip_right : t->collapse_spaces || t->strip_right)
+            warn(c, "tokenizer.json: normalizer: spaces are %s here",
+                 v->remove_extra_whitespaces ? "removed at both ends" : "neither collapsed nor stripped");
         v->charsmap.n = t->charsmap.n;
         if (t->charsmap.n && !(v->charsmap.p = rdg_arena_strndup(&v->arena, t->charsmap.p, t->charsmap.n)))
             return no_memory(c);
@@ -389,8 +381,7 @@ static rdg_err from_json(converter *c, const rdg_tokenizer_json *t)
     return RDG_OK;
 }
 
-/* From tokenizer.model
- * ----------------------------------------------------------------------------------------- */
+/* From tokenizer.model ----------------------------------------------------------------------------------- */
 
 static int64_t decoder_id(const char *key)
 {
@@ -492,8 +483,7 @@ static rdg_err from_sentencepiece(converter *c, const rdg_sentencepiece *m, cons
     return RDG_OK;
 }
 
-/* Ids, flags
- * --------------------------------------------------------------------------------------------------- */
+/* Ids, flags --------------------------------------------------------------------------------------------- */
 
 static rdg_err build_index(converter *c)
 {
@@ -612,8 +602,7 @@ static void set_flags(converter *c)
     }
 }
 
-/* Chat templates
- * ----------------------------------------------------------------------------------------------- */
+/* Chat templates ----------------------------------------------------------------------------------------- */
 
 static void set_template(converter *c, const json_t *text)
 {
@@ -674,8 +663,7 @@ static rdg_err set_templates(converter *c)
     return err;
 }
 
-/* Whole
- * -------------------------------------------------------------------------------------------------------- */
+/* Whole -------------------------------------------------------------------------------------------------- */
 
 /* What the tokenizer makes of a few texts, so that a reader can tell whether it agrees. */
 static rdg_err add_selftests(converter *c)

@@ -3,9 +3,9 @@
  * component that has a meaning here sets fields of the flat description, each other one adds a warning with
  * its name. */
 #include "format/tokenizer_json.h"
+#include "format/json.h"
 #include "format/tokenizer_json_parts.h"
 
-#include <jansson.h>
 #include <string.h>
 
 /* The largest vocabularies in use have 262,144 entries. */
@@ -23,8 +23,7 @@ rdg_err rdg_tokenizer_json_string(rdg_tokenizer_json *t, const json_t *j, rdg_st
     return s->p ? RDG_OK : no_memory(e);
 }
 
-/* Vocabulary
- * --------------------------------------------------------------------------------------------------- */
+/* Vocabulary --------------------------------------------------------------------------------------------- */
 
 /* Id range check before anything is sized by an id: a file may leave holes, but not name an id far beyond its
  * count. */
@@ -156,8 +155,7 @@ static rdg_err read_added(rdg_tokenizer_json *t, json_t *added, rdg_error *e)
     return RDG_OK;
 }
 
-/* Merges
- * ------------------------------------------------------------------------------------------------------- */
+/* Merges ------------------------------------------------------------------------------------------------- */
 
 /* Appends a part of a merge given as a pair: its spaces would be taken for the separator. */
 static void append_part(rdg_buf *b, const char *p, size_t n)
@@ -222,8 +220,7 @@ done:
     return err;
 }
 
-/* Model
- * -------------------------------------------------------------------------------------------------------- */
+/* Model -------------------------------------------------------------------------------------------------- */
 
 static int32_t find_token(const rdg_tokenizer_json *t, const char *text, size_t n)
 {
@@ -301,35 +298,16 @@ static rdg_err read_model(rdg_tokenizer_json *t, json_t *model, json_t *added, r
     return RDG_OK;
 }
 
-/* Files
- * -------------------------------------------------------------------------------------------------------- */
-
-static json_t *load(const char *what, const char *data, size_t bytes, rdg_error *e)
-{
-    json_error_t je;
-    json_t *root = json_loadb(data, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &je);
-    if (!root) {
-        rdg_fail(e, json_error_code(&je) == json_error_out_of_memory ? RDG_E_NOMEM : RDG_E_MALFORMED,
-                 "%s: %s at line %d column %d", what, je.text, je.line, je.column);
-    } else if (!json_is_object(root)) {
-        rdg_fail(e, RDG_E_MALFORMED, "%s: the top level is not an object", what);
-        json_decref(root);
-        root = NULL;
-    }
-    return root;
-}
+/* Files -------------------------------------------------------------------------------------------------- */
 
 rdg_err rdg_tokenizer_json_parse(const char *data, size_t bytes, rdg_tokenizer_json *t, rdg_error *e)
 {
-    rdg_error local;
-    if (!e) e = &local;
     *t = (rdg_tokenizer_json){.unk_id = -1, .bos_id = -1, .eos_id = -1};
     rdg_arena_init(&t->arena);
-    e->code = RDG_OK;
-    json_t *root = load("tokenizer.json", data, bytes, e);
-    if (!root) return e->code;
+    json_t *root;
+    rdg_err err = rdg_json_parse(data, bytes, "tokenizer.json", &rdg_json_large, &root, e);
+    if (err) return err;
     json_t *model = json_object_get(root, "model");
-    rdg_err err;
     if (!json_is_object(model))
         err = rdg_fail(e, RDG_E_MALFORMED, "tokenizer.json: no object \"model\"");
     else
@@ -387,14 +365,12 @@ static rdg_err read_merge_lines(rdg_tokenizer_json *t, const char *p, size_t n, 
 rdg_err rdg_tokenizer_json_parse_pair(const char *vocab, size_t vocab_bytes, const char *merges,
                                       size_t merges_bytes, rdg_tokenizer_json *t, rdg_error *e)
 {
-    rdg_error local;
-    if (!e) e = &local;
     *t = (rdg_tokenizer_json){.unk_id = -1, .bos_id = -1, .eos_id = -1, .byte_level = true};
     rdg_arena_init(&t->arena);
-    e->code = RDG_OK;
-    json_t *root = load("vocab.json", vocab, vocab_bytes, e);
-    if (!root) return e->code;
-    rdg_err err = scan_ids(t, root, NULL, e);
+    json_t *root;
+    rdg_err err = rdg_json_parse(vocab, vocab_bytes, "vocab.json", &rdg_json_large, &root, e);
+    if (err) return err;
+    err = scan_ids(t, root, NULL, e);
     if (!err) err = read_vocab_object(t, root, e);
     if (!err) err = read_merge_lines(t, merges, merges_bytes, e);
     json_decref(root);

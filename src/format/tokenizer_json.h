@@ -46,10 +46,11 @@ typedef struct rdg_tokenizer_json {
 
     unsigned normalize; /* RDG_NORMALIZE_* */
     bool bert_normalizer, bert_chinese_chars, bert_clean_text;
-    bool prepend;       /* a normaliser or pre-tokeniser puts U+2581 in front of the text */
-    bool prepend_first; /* ... only at the very start, not after each special token */
-    bool metaspace;     /* spaces become U+2581 */
-    bool collapse_spaces;
+    bool prepend;              /* a normaliser or pre-tokeniser puts U+2581 in front of the text */
+    bool prepend_first;        /* ... only at the very start, not after each special token */
+    bool prepend_unless_space; /* ... and not before a text that begins with a space */
+    bool metaspace;            /* spaces become U+2581 */
+    bool collapse_spaces, strip_right;
     rdg_str charsmap; /* decoded bytes of "Precompiled" */
 
     bool byte_level, add_prefix_space;

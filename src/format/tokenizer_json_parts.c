@@ -62,8 +62,7 @@ static rdg_err each(rdg_tokenizer_json *t, json_t *list, int depth, rdg_error *e
     return RDG_OK;
 }
 
-/* Normaliser
- * --------------------------------------------------------------------------------------------------- */
+/* Normaliser --------------------------------------------------------------------------------------------- */
 
 static int base64_digit(char c)
 {
@@ -141,6 +140,10 @@ rdg_err rdg_tokenizer_json_normalizer(rdg_tokenizer_json *t, json_t *j, int dept
         t->prepend = true;
         return RDG_OK;
     }
+    if (strcmp(type, "Strip") == 0 && flag(j, "strip_right", true)) {
+        t->strip_right = true;
+        return RDG_OK;
+    }
     if (strcmp(type, "Replace") == 0) return replace_step(t, j, e);
     if (strcmp(type, "Precompiled") == 0)
         return read_charsmap(t, json_object_get(j, "precompiled_charsmap"), e);
@@ -157,8 +160,7 @@ rdg_err rdg_tokenizer_json_normalizer(rdg_tokenizer_json *t, json_t *j, int dept
                                    *type ? type : "a component without type");
 }
 
-/* Pre-tokeniser
- * ------------------------------------------------------------------------------------------------ */
+/* Pre-tokeniser ------------------------------------------------------------------------------------------ */
 
 static rdg_err add_expression(rdg_tokenizer_json *t, const char *text, size_t n, rdg_error *e)
 {
@@ -229,6 +231,7 @@ static rdg_err metaspace_step(rdg_tokenizer_json *t, json_t *j, rdg_error *e)
     t->metaspace = true;
     t->prepend = scheme ? !is_string(scheme, "never") : flag(j, "add_prefix_space", true);
     t->prepend_first = is_string(scheme, "first");
+    t->prepend_unless_space = true;
     return RDG_OK;
 }
 
@@ -289,8 +292,7 @@ rdg_err rdg_tokenizer_json_pre_tokenizer(rdg_tokenizer_json *t, json_t *j, int d
                                    *type ? type : "a component without type");
 }
 
-/* Post-processor: which single tokens it puts around one sequence.
- * ---------------------------------------------- */
+/* Post-processor: which single tokens it puts around one sequence. --------------------------------------- */
 
 static rdg_err template_step(rdg_tokenizer_json *t, json_t *j, rdg_error *e)
 {

@@ -55,9 +55,7 @@ bool rdg_bpe_push(rdg_bpe_work *w, int32_t symbol)
     return true;
 }
 
-/* Heap
- * ---------------------------------------------------------------------------------------------------------
- */
+/* Heap --------------------------------------------------------------------------------------------------- */
 
 static bool heap_push(rdg_bpe_work *w, struct rdg_bpe_candidate c)
 {
@@ -81,8 +79,7 @@ static struct rdg_bpe_candidate heap_pop(rdg_bpe_work *w)
     return top;
 }
 
-/* Merging
- * ------------------------------------------------------------------------------------------------------ */
+/* Merging ------------------------------------------------------------------------------------------------ */
 
 static bool consider(const rdg_bpe *b, rdg_bpe_work *w, int32_t left)
 {

@@ -53,8 +53,7 @@ void rdg_special_seal(rdg_special *s)
         s->candidates[i].shorter = longest(s, s->candidates[i].text, s->candidates[i].n - 1);
 }
 
-/* Splitting
- * ---------------------------------------------------------------------------------------------------- */
+/* Splitting ---------------------------------------------------------------------------------------------- */
 
 typedef struct match {
     size_t n, at; /* length of the candidate, position in the text */

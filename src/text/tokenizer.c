@@ -30,8 +30,7 @@ rdg_err rdg_ids_push(rdg_ids *ids, int32_t id, rdg_error *e)
     return RDG_OK;
 }
 
-/* Lookups
- * ------------------------------------------------------------------------------------------------------ */
+/* Lookups ------------------------------------------------------------------------------------------------ */
 
 int32_t rdg_tokenizer_ordinary(const rdg_tokenizer *t, const char *text, size_t n)
 {
@@ -70,8 +69,7 @@ rdg_err rdg_tokenizer_push_bytes(const rdg_tokenizer *t, const char *text, size_
     return !err && unknown && unk >= 0 ? rdg_ids_push(ids, unk, e) : err;
 }
 
-/* Piece cache
- * -------------------------------------------------------------------------------------------------- */
+/* Piece cache -------------------------------------------------------------------------------------------- */
 
 enum { CACHE_PIECE_BYTES = 64, CACHE_PIECES = 1 << 16 };
 
@@ -108,8 +106,7 @@ void rdg_piece_cache_put(rdg_piece_cache *c, const char *text, size_t n, const r
     c->spans[c->n++].n = (uint32_t)(ids->n - at);
 }
 
-/* Preparation
- * -------------------------------------------------------------------------------------------------- */
+/* Preparation -------------------------------------------------------------------------------------------- */
 
 /* "<0x0A>", upper-case digits: its byte, else -1. */
 static int byte_of(rdg_str s)
@@ -334,8 +331,7 @@ void rdg_tokenizer_destroy(rdg_tokenizer *t)
     rdg_free(t);
 }
 
-/* Text to ids
- * -------------------------------------------------------------------------------------------------- */
+/* Text to ids -------------------------------------------------------------------------------------------- */
 
 static size_t space_after(const char *p, size_t n)
 {
@@ -378,6 +374,15 @@ static void strip_fragments(const rdg_tokenizer *t, const char *text, rdg_specia
     }
 }
 
+/* The fragment brings a space of its own that the model takes for the space prefix. */
+static bool has_prefix(const rdg_tokenizer *t, const char *p, size_t n)
+{
+    if (!t->vocab.prefix_unless_space) return false;
+    /* leading spaces that are going to be removed do not count */
+    if (p[0] == ' ') return !(t->vocab.kind == RDG_VOCAB_UNIGRAM && t->vocab.remove_extra_whitespaces);
+    return n >= RDG_SPACE_MARK_N && memcmp(p, RDG_SPACE_MARK, RDG_SPACE_MARK_N) == 0;
+}
+
 rdg_err rdg_tokenize(const rdg_tokenizer *t, const char *text, size_t n, rdg_tokenize_params params,
                      int32_t **ids, size_t *n_ids, rdg_error *e)
 {
@@ -399,6 +404,7 @@ rdg_err rdg_tokenize(const rdg_tokenizer *t, const char *text, size_t n, rdg_tok
             err = rdg_ids_push(&out, p->id, e);
             prefix = v->add_space_prefix && !v->prefix_first_only;
         } else if (p->end > p->start) {
+            prefix = prefix && !has_prefix(t, text + p->start, p->end - p->start);
             err = kinds[v->kind].encode(t, text + p->start, p->end - p->start, prefix, &out, e);
             prefix = false;
         }
@@ -420,8 +426,7 @@ void rdg_tokens_free(int32_t *ids)
     rdg_free(ids);
 }
 
-/* Ids to text
- * -------------------------------------------------------------------------------------------------- */
+/* Ids to text -------------------------------------------------------------------------------------------- */
 
 static bool in_range(const rdg_tokenizer *t, int32_t id)
 {
@@ -487,8 +492,7 @@ void rdg_text_free(char *text)
     rdg_free(text);
 }
 
-/* Properties
- * --------------------------------------------------------------------------------------------------- */
+/* Properties --------------------------------------------------------------------------------------------- */
 
 int64_t rdg_tokenizer_n_vocab(const rdg_tokenizer *t)
 {
@@ -545,8 +549,7 @@ const char *rdg_tokenizer_pre(const rdg_tokenizer *t)
     return t->vocab.pre;
 }
 
-/* Streaming
- * ---------------------------------------------------------------------------------------------------- */
+/* Streaming ---------------------------------------------------------------------------------------------- */
 
 void rdg_stream_init(rdg_stream *s, const rdg_tokenizer *t)
 {

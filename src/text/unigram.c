@@ -8,8 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Charsmap
- * ----------------------------------------------------------------------------------------------------- */
+/* Charsmap ----------------------------------------------------------------------------------------------- */
 
 typedef struct charsmap {
     const unsigned char *units; /* n_units little-endian 32-bit units */
@@ -70,8 +69,7 @@ static size_t map_prefix(const charsmap *m, const char *p, size_t n, rdg_str *re
     return matched;
 }
 
-/* Preparation
- * -------------------------------------------------------------------------------------------------- */
+/* Preparation -------------------------------------------------------------------------------------------- */
 
 rdg_err rdg_unigram_prepare(rdg_tokenizer *t, const rdg_log *log, rdg_error *e)
 {
@@ -99,8 +97,7 @@ rdg_err rdg_unigram_prepare(rdg_tokenizer *t, const rdg_log *log, rdg_error *e)
     return RDG_OK;
 }
 
-/* Normalisation
- * ------------------------------------------------------------------------------------------------ */
+/* Normalisation ------------------------------------------------------------------------------------------ */
 
 /* Appends with spaces as marks; runs of them are one if the model wants it so. */
 static void put_text(const rdg_tokenizer *t, rdg_buf *out, const char *p, size_t n, bool *after_space)
@@ -144,8 +141,7 @@ static void normalize(const rdg_tokenizer *t, const char *text, size_t n, bool p
             out->data[out->len -= RDG_SPACE_MARK_N] = 0;
 }
 
-/* Viterbi
- * ------------------------------------------------------------------------------------------------------ */
+/* Viterbi ------------------------------------------------------------------------------------------------ */
 
 typedef struct state {
     double score;

@@ -53,11 +53,12 @@ typedef struct rdg_vocab {
     rdg_str *expressions;
     int32_t special[RDG_SPECIAL_COUNT]; /* -1 if none */
     bool add_bos, add_eos, add_space_prefix, remove_extra_whitespaces;
-    bool prefix_first_only; /* the space prefix goes before the text only, not after each special token */
-    bool ignore_merges;     /* a piece that is a token as a whole is not cut up and merged */
-    unsigned normalize;     /* RDG_NORMALIZE_* of format/tokenizer_json.h */
-    rdg_str charsmap;       /* UNIGRAM: SentencePiece's normalisation table */
-    size_t n_selftests;     /* texts with the ids they gave when the file was made */
+    bool prefix_first_only;   /* the space prefix goes before the text only, not after each special token */
+    bool prefix_unless_space; /* and not before a text that begins with a space already */
+    bool ignore_merges;       /* a piece that is a token as a whole is not cut up and merged */
+    unsigned normalize;       /* RDG_NORMALIZE_* of format/tokenizer_json.h */
+    rdg_str charsmap;         /* UNIGRAM: SentencePiece's normalisation table */
+    size_t n_selftests;       /* texts with the ids they gave when the file was made */
     struct rdg_vocab_selftest {
         rdg_str text;
         const int32_t *ids;

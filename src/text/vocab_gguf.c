@@ -13,6 +13,7 @@ enum { MAX_TOKENS = 1 << 24, MAX_EXPRESSIONS = 64, MAX_EXPRESSION_BYTES = 1 << 1
 #define KEY_EXPRESSIONS     "ridge.tokenizer.pre_expressions"
 #define KEY_IGNORE_MERGES   "ridge.tokenizer.ignore_merges"
 #define KEY_PREFIX_FIRST    "ridge.tokenizer.space_prefix_first_only"
+#define KEY_PREFIX_UNLESS   "ridge.tokenizer.space_prefix_unless_space"
 #define KEY_NORMALIZE       "ridge.tokenizer.normalize"
 #define KEY_STRIP_LEFT      "ridge.tokenizer.strip_left"
 #define KEY_STRIP_RIGHT     "ridge.tokenizer.strip_right"
@@ -49,8 +50,7 @@ static rdg_err optional(rdg_err err)
     return err == RDG_E_NOT_FOUND ? RDG_OK : err;
 }
 
-/* Strings
- * ------------------------------------------------------------------------------------------------------ */
+/* Strings ------------------------------------------------------------------------------------------------ */
 
 /* Copies an array of strings into one block. *out stays NULL and *n 0 when the key is absent. */
 static rdg_err read_strings(const rdg_gguf *g, const char *key, size_t limit, rdg_arena *a, rdg_str **out,
@@ -91,8 +91,7 @@ static rdg_err read_name(const rdg_gguf *g, const char *key, rdg_arena *a, const
     return *out ? RDG_OK : no_memory(e);
 }
 
-/* Per-token arrays
- * --------------------------------------------------------------------------------------------- */
+/* Per-token arrays --------------------------------------------------------------------------------------- */
 
 static rdg_err per_token(const rdg_gguf *g, const char *key, rdg_gguf_value_type element, int32_t n,
                          const rdg_gguf_kv **kv, rdg_error *e)
@@ -138,9 +137,7 @@ static rdg_err read_scores(const rdg_gguf *g, rdg_vocab *v, rdg_error *e)
     return RDG_OK;
 }
 
-/* Ids
- * ----------------------------------------------------------------------------------------------------------
- */
+/* Ids ---------------------------------------------------------------------------------------------------- */
 
 static bool is_special(const rdg_vocab *v, int32_t id)
 {
@@ -183,7 +180,8 @@ static rdg_err read_flags(const rdg_gguf *g, rdg_vocab *v, rdg_error *e)
                  {"tokenizer.ggml.add_space_prefix", &v->add_space_prefix},
                  {"tokenizer.ggml.remove_extra_whitespaces", &v->remove_extra_whitespaces},
                  {KEY_IGNORE_MERGES, &v->ignore_merges},
-                 {KEY_PREFIX_FIRST, &v->prefix_first_only}};
+                 {KEY_PREFIX_FIRST, &v->prefix_first_only},
+                 {KEY_PREFIX_UNLESS, &v->prefix_unless_space}};
     for (int i = 0; i < RDG_COUNTOF(flags); i++) {
         rdg_err err = optional(rdg_gguf_get_bool(g, flags[i].key, flags[i].flag, e));
         if (err) return err;
@@ -239,8 +237,7 @@ static rdg_err read_strip(const rdg_gguf *g, rdg_vocab *v, rdg_error *e)
     return RDG_OK;
 }
 
-/* The rest
- * ----------------------------------------------------------------------------------------------------- */
+/* The rest ----------------------------------------------------------------------------------------------- */
 
 static rdg_err read_selftests(const rdg_gguf *g, rdg_vocab *v, rdg_error *e)
 {
@@ -345,8 +342,7 @@ fail:
     return err;
 }
 
-/* Writing
- * ------------------------------------------------------------------------------------------------------ */
+/* Writing ------------------------------------------------------------------------------------------------ */
 
 static rdg_err write_strip(const rdg_vocab *v, rdg_gguf_writer *w, const char *key, unsigned char bit,
                            rdg_error *e)
@@ -414,6 +410,7 @@ rdg_err rdg_vocab_write(const rdg_vocab *v, rdg_gguf_writer *w, rdg_error *e)
     if (v->n_expressions) rdg_gguf_set_str_array(w, KEY_EXPRESSIONS, v->expressions, v->n_expressions);
     if (v->kind == RDG_VOCAB_BPE) rdg_gguf_set_bool(w, KEY_IGNORE_MERGES, v->ignore_merges);
     if (v->prefix_first_only) rdg_gguf_set_bool(w, KEY_PREFIX_FIRST, true);
+    if (v->prefix_unless_space) rdg_gguf_set_bool(w, KEY_PREFIX_UNLESS, true);
     if (v->normalize || v->kind == RDG_VOCAB_WORDPIECE) rdg_gguf_set_u32(w, KEY_NORMALIZE, v->normalize);
     if (v->strip) {
         rdg_err err = write_strip(v, w, KEY_STRIP_LEFT, RDG_STRIP_LEFT, e);

@@ -43,11 +43,12 @@ static bool is_punctuation(uint32_t c)
     return k >= UTF8PROC_CATEGORY_PC && k <= UTF8PROC_CATEGORY_PO;
 }
 
+/* Unassigned code points are kept; of the control characters that are white space only these three are. */
 static bool is_control(uint32_t c)
 {
+    if (c == '\t' || c == '\n' || c == '\r') return false;
     utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
-    return k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CF || k == UTF8PROC_CATEGORY_CN ||
-           k == UTF8PROC_CATEGORY_CO;
+    return k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CF || k == UTF8PROC_CATEGORY_CO;
 }
 
 /* Drops what cannot be read, makes every white space a space, and puts Chinese characters and punctuation
@@ -61,7 +62,7 @@ static void clean(const char *text, size_t n, rdg_buf *out)
             i++;
             continue;
         }
-        bool space = rdg_is_space(cp), alone = is_chinese(cp);
+        bool space = rdg_is_space(cp) && !is_control(cp), alone = is_chinese(cp);
         if (space || alone) rdg_buf_putc(out, ' ');
         if (!space && cp != 0 && cp != 0xfffd && !is_control(cp)) rdg_buf_append(out, text + i, (size_t)len);
         if (alone) rdg_buf_putc(out, ' ');
@@ -74,8 +75,11 @@ static rdg_err encode_word(const rdg_tokenizer *t, const char *word, size_t n, s
                            rdg_error *e)
 {
     size_t before = ids->n;
-    bool known = n_chars <= MAX_WORD_CHARS;
-    for (size_t at = 0; at < n && known;) {
+    size_t at = 0;
+    while (at < n && n_chars <= MAX_WORD_CHARS) {
+        /* A U+2581 of the text is not the mark of a word's beginning. */
+        bool mark = n - at >= RDG_SPACE_MARK_N && memcmp(word + at, RDG_SPACE_MARK, RDG_SPACE_MARK_N) == 0;
+        if (at > 0 && mark) break;
         int32_t node = 0, id = -1;
         size_t end = at;
         for (size_t i = at; i < n && (node = rdg_trie_step(&t->trie, node, (unsigned char)word[i])) >= 0;
@@ -84,15 +88,12 @@ static rdg_err encode_word(const rdg_tokenizer *t, const char *word, size_t n, s
             id = t->trie.values[node];
             end = i + 1;
         }
-        if (id < 0) {
-            known = false;
-        } else {
-            rdg_err err = rdg_ids_push(ids, id, e);
-            if (err) return err;
-            at = end;
-        }
+        if (id < 0) break;
+        rdg_err err = rdg_ids_push(ids, id, e);
+        if (err) return err;
+        at = end;
     }
-    if (known) return RDG_OK;
+    if (at == n) return RDG_OK;
     ids->n = before;
     int32_t unk = t->vocab.special[RDG_SPECIAL_UNK];
     return unk >= 0 ? rdg_ids_push(ids, unk, e) : RDG_OK;
