@@ -50,6 +50,7 @@ struct rdg_buffer {
     uint64_t bytes, address;
     void *host;
     bool imported;
+    uint32_t tag;
     char label[48];
 };
 struct rdg_kernel {

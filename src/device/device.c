@@ -175,6 +175,16 @@ uint64_t rdg_buffer_bytes(const rdg_buffer *b)
     return b->bytes;
 }
 
+void rdg_buffer_set_tag(rdg_buffer *b, uint32_t tag)
+{
+    b->tag = tag;
+}
+
+uint32_t rdg_buffer_tag(const rdg_buffer *b)
+{
+    return b->tag;
+}
+
 const char *rdg_buffer_label(const rdg_buffer *b)
 {
     return b->label;

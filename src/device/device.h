@@ -102,6 +102,9 @@ void rdg_buffer_destroy(rdg_buffer *b); /* NULL is fine; the device must have fi
 void *rdg_buffer_host(const rdg_buffer *b);      /* mapped address or NULL */
 uint64_t rdg_buffer_address(const rdg_buffer *b); /* on the device */
 uint64_t rdg_buffer_bytes(const rdg_buffer *b);
+/* A word that the layers above keep with a buffer, 0 at first: how the weights in it are laid out. */
+void rdg_buffer_set_tag(rdg_buffer *b, uint32_t tag);
+uint32_t rdg_buffer_tag(const rdg_buffer *b);
 const char *rdg_buffer_label(const rdg_buffer *b);
 
 /* Kernels ------------------------------------------------------------------------------------------------------ */

@@ -39,10 +39,13 @@ static rdg_err read_expected(const char *dir, expected *x, rdg_error *e)
     return rdg_npy_read(path, &x->logits, e);
 }
 
+static const char *device; /* NULL = cpu */
+
 static rdg_err open_session(rdg_model *m, int64_t n_batch, rdg_session **s, rdg_error *e)
 {
     rdg_session_params p;
     rdg_session_defaults(&p);
+    p.device = device;
     p.kv_type_k = p.kv_type_v = RDG_TYPE_F32;
     p.n_ctx = 256;
     p.n_batch = n_batch;
@@ -161,8 +164,12 @@ static bool check(const char *root, const char *name)
 int main(int argc, char **argv)
 {
     int failures = 0, n = 0;
+    if (argc > 2 && !strncmp(argv[1], "--device=", 9)) {
+        device = argv[1] + 9;
+        argv++, argc--;
+    }
     if (argc < 2) {
-        fprintf(stderr, "usage: test_golden GOLDEN_DIR [NAME…]\n");
+        fprintf(stderr, "usage: test_golden [--device=NAME] GOLDEN_DIR [NAME…]\n");
         return 2;
     }
     printf("%-12s %-10s %10s %8s %10s %10s\n", "folder", "arch", "max error", "greedy", "in pieces", "long");

@@ -1,6 +1,7 @@
 #include "ops/embed/embed.h"
 #include "ops/gpu.h"
 #include "ops/gpu_rows.h"
+#include "ops/gpu_planar.h"
 #include "ops/gpu_types.h"
 
 #include <string.h>
@@ -25,7 +26,7 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
               (uint32_t)ids->dim[0], (uint32_t)table->dim[1], (uint32_t)table->stride[1], (uint32_t)(out->stride[1] / 4),
               p.scale};
     rdg_gpu_fill(d, "embed", &push, sizeof push);
-    d->spec[0] = table->type;
+    d->spec[0] = rdg_gpu_weight_type(table);
     d->n_spec = 1;
     if (rdg_gpu_grid(d, env->facts, rdg_div_up(rdg_div_up(table->dim[0], 8) * ids->dim[0], 64))) return 1;
     rdg_fail(e, RDG_E_LIMIT, "too many tokens for one launch");

@@ -73,8 +73,32 @@ uvec2 scale_min(uint64_t s, uint j)
     return uvec2((low & 15) | (byte_at(s, j - 4) >> 6) << 4, (low >> 4) | (byte_at(s, j) >> 6) << 4);
 }
 
-void decode8(uint type, uint64_t row, uint c, out float w[8])
+// n_columns is used by the planar forms only.
+void decode8(uint type, uint64_t row, uint c, uint n_columns, out float w[8])
 {
+    if (type == T_Q4_0_PLANAR) {
+        uint b = c / 32, i = c % 32;
+        float d = half_to_float(uint(U16(row + n_columns / 2).v[b]));
+        [[unroll]] for (uint k = 0; k < 8; k++)
+            w[k] = d * float(int((byte_at(row, 16 * b + (i & 15) + k) >> (i < 16 ? 0 : 4)) & 15) - 8);
+        return;
+    }
+    if (type == T_Q8_0_PLANAR) {
+        float d = half_to_float(uint(U16(row + n_columns).v[c / 32]));
+        [[unroll]] for (uint k = 0; k < 8; k++) w[k] = d * float(sbyte_at(row, c + k));
+        return;
+    }
+    if (type == T_Q6_K_PLANAR) {
+        uint blocks = n_columns / 256, b = c / 256, i = c % 256, n = i / 128, g = (i % 128) / 32, l = i % 32;
+        precise float d = half_to_float(uint(U16(row + 208 * blocks).v[b])) * float(sbyte_at(row + 192 * blocks, c / 16));
+        [[unroll]] for (uint k = 0; k < 8; k++) {
+            uint low = (byte_at(row, 128 * b + 64 * n + 32 * (g & 1) + l + k) >> (g < 2 ? 0 : 4)) & 15;
+            uint top = (byte_at(row + 128 * blocks, 64 * b + 32 * n + l + k) >> (2 * g)) & 3;
+            precise float y = d * float(int(low | top << 4) - 32);
+            w[k] = y;
+        }
+        return;
+    }
     uint64_t p = row + uint64_t(c / type_elems(type)) * type_bytes(type);
     uint i = c % type_elems(type); // first element inside the block
     if (type == T_F32) {
@@ -205,6 +229,6 @@ void decode8_tail(uint type, uint64_t row, uint c, uint n, out float w[8])
 
 void decode8_any(uint type, uint64_t row, uint c, uint n_columns, out float w[8])
 {
-    if (c + 8 <= n_columns) decode8(type, row, c, w);
+    if (c + 8 <= n_columns) decode8(type, row, c, n_columns, w);
     else decode8_tail(type, row, c, n_columns - c, w);
 }

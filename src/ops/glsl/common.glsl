@@ -21,6 +21,9 @@ layout(buffer_reference, scalar, buffer_reference_align = 16) buffer U4 { uvec4 
 const uint T_F32 = 0, T_F16 = 1, T_Q4_0 = 2, T_Q4_1 = 3, T_Q5_0 = 6, T_Q5_1 = 7, T_Q8_0 = 8, T_Q2_K = 10, T_Q3_K = 11,
            T_Q4_K = 12, T_Q5_K = 13, T_Q6_K = 14, T_IQ4_NL = 20, T_IQ4_XS = 23, T_BF16 = 30, T_TQ1_0 = 34,
            T_TQ2_0 = 35, T_MXFP4 = 39, T_NVFP4 = 40, T_Q1_0 = 41, T_Q2_0 = 42;
+// Planar forms of a row on the device: all quants, then all scales, so that loads are wide and aligned (gpu_planar.h).
+const uint T_PLANAR = 64, T_Q4_0_PLANAR = T_PLANAR + T_Q4_0, T_Q8_0_PLANAR = T_PLANAR + T_Q8_0,
+           T_Q6_K_PLANAR = T_PLANAR + T_Q6_K;
 
 uint linear_group()
 {

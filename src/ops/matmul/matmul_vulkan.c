@@ -3,6 +3,7 @@
 #include "ops/experts/experts.h"
 #include "ops/gpu.h"
 #include "ops/gpu_rows.h"
+#include "ops/gpu_planar.h"
 #include "ops/gpu_types.h"
 
 typedef struct matvec_push {
@@ -37,7 +38,7 @@ static int encode_matvec(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_d
                         .out_stride = (uint32_t)(out->stride[1] / 4)};
     rdg_gpu_fill(d, "matvec", &push, sizeof push);
     d->spec[0] = width(w->dim[0], env);
-    d->spec[1] = w->type;
+    d->spec[1] = rdg_gpu_weight_type(w);
     d->spec[2] = (uint32_t)x->dim[1];
     d->spec[3] = 0;
     d->n_spec = 4;
@@ -69,7 +70,7 @@ static int encode_experts(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_
                         .n_experts = (uint32_t)w->dim[2], .expert_bytes = (uint64_t)w->stride[2]};
     rdg_gpu_fill(d, "matvec", &push, sizeof push);
     d->spec[0] = width(w->dim[0], env);
-    d->spec[1] = w->type;
+    d->spec[1] = rdg_gpu_weight_type(w);
     d->spec[2] = 1;
     d->spec[3] = 1;
     d->n_spec = 4;
@@ -93,7 +94,7 @@ static int encode_matmul(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_d
               rdg_gpu_address(out), (uint32_t)w->dim[0], (uint32_t)w->dim[1], (uint32_t)x->dim[1], (uint32_t)w->stride[1],
               (uint32_t)(x->stride[1] / 4), (uint32_t)(residual->stride[1] / 4), (uint32_t)(out->stride[1] / 4)};
     rdg_gpu_fill(d, "matmul", &push, sizeof push);
-    d->spec[0] = w->type;
+    d->spec[0] = rdg_gpu_weight_type(w);
     d->n_spec = 1;
     d->grid[0] = (uint32_t)rdg_div_up(w->dim[1], 64);
     d->grid[1] = (uint32_t)rdg_div_up(x->dim[1], 64);

@@ -1,0 +1,185 @@
+/* Launches → one command list. A barrier is recorded only where a launch touches memory that a launch since the last
+ * barrier wrote, or writes memory that one read: independent branches run side by side. */
+#include "graph/gpu.h"
+
+#include <string.h>
+
+enum { MAX_PENDING = 256 };
+
+typedef struct range {
+    uint64_t begin, end;
+    bool written;
+} range;
+
+typedef struct hazards {
+    range pending[MAX_PENDING];
+    int n;
+    range now[RDG_LAUNCH_VALUES * 2 + 2];
+    int n_now;
+} hazards;
+
+static void use(hazards *h, uint64_t begin, uint64_t bytes, bool written)
+{
+    if (begin && bytes && h->n_now < RDG_COUNTOF(h->now)) h->now[h->n_now++] = (range){begin, begin + bytes, written};
+}
+
+/* Barrier if needed, then the launch's ranges join the pending ones. */
+static void order(hazards *h, rdg_list *l)
+{
+    bool conflict = h->n + h->n_now > MAX_PENDING;
+    for (int i = 0; i < h->n_now && !conflict; i++)
+        for (int k = 0; k < h->n && !conflict; k++)
+            conflict = (h->now[i].written || h->pending[k].written) && h->now[i].begin < h->pending[k].end &&
+                       h->pending[k].begin < h->now[i].end;
+    if (conflict) {
+        rdg_list_barrier(l);
+        h->n = 0;
+    }
+    for (int i = 0; i < h->n_now; i++) h->pending[h->n++] = h->now[i];
+    h->n_now = 0;
+}
+
+static rdg_tensor bound(const rdg_gpu_recorder *r, rdg_value_id v)
+{
+    rdg_tensor t = *rdg_plan_shape(r->plan, v);
+    if (v != RDG_NO_VALUE) r->binding.bind(r->binding.user, v, &t);
+    return t;
+}
+
+static void use_value(const rdg_gpu_recorder *r, hazards *h, rdg_value_id v, bool written)
+{
+    rdg_tensor t = bound(r, v);
+    if (r->plan->values[rdg_plan_base(r->plan, v)].kind == RDG_VALUE_WEIGHT) return; /* never written */
+    int64_t bytes = t.dim[0] / rdg_type_block_elems(t.type) * rdg_type_block_bytes(t.type);
+    for (int i = 1; i < 4; i++) bytes += (t.dim[i] - 1) * t.stride[i];
+    use(h, rdg_gpu_address(&t), (uint64_t)bytes, written);
+}
+
+static rdg_err node_call(const rdg_gpu_recorder *r, const rdg_gpu_launch *l, rdg_op_call *call, const rdg_variant **v,
+                         rdg_error *e)
+{
+    const rdg_node *n = &r->plan->nodes[l->node];
+    rdg_plan_call(r->plan, l->node, call);
+    for (int k = 0; k < n->op->n_operands; k++)
+        if (n->operand[k] != RDG_NO_VALUE) r->binding.bind(r->binding.user, n->operand[k], &call->operand[k]);
+    call->n_visible = r->n_visible;
+    *v = rdg_op_select(call, RDG_BACKEND_VULKAN, rdg_device_get_facts(rdg_gpu_cache_device(r->cache))->features, r->variant);
+    if (*v) return RDG_OK;
+    return rdg_fail(e, RDG_E_UNSUPPORTED, "no GPU kernel for operation %zu (%s %s, block %d, %s)", l->node, n->op->name,
+                    n->tag ? n->tag : "", n->layer, rdg_type_name(call->operand[0].type));
+}
+
+typedef struct step_tensors {
+    rdg_tensor t[16];
+    int n;
+} step_tensors;
+
+static const rdg_tensor *keep(const rdg_gpu_recorder *r, step_tensors *s, rdg_value_id v)
+{
+    if (v == RDG_NO_VALUE) return NULL;
+    s->t[s->n] = bound(r, v);
+    return &s->t[s->n++];
+}
+
+static rdg_matvec_q8 matvec_of(const rdg_gpu_recorder *r, const rdg_gpu_launch *l, step_tensors *s)
+{
+    s->n = 0;
+    return (rdg_matvec_q8){.weight = keep(r, s, l->weight), .weight2 = keep(r, s, l->weight2), .x = keep(r, s, l->x),
+                           .norm_weight = keep(r, s, l->norm_weight), .bias = keep(r, s, l->bias),
+                           .residual = keep(r, s, l->residual), .out = keep(r, s, l->out), .eps = l->eps, .glu = l->glu};
+}
+
+static rdg_attention_step attention_of(const rdg_gpu_recorder *r, const rdg_gpu_launch *l, step_tensors *s)
+{
+    s->n = 0;
+    const rdg_tensor *factors = keep(r, s, l->has_rope ? l->factors : RDG_NO_VALUE);
+    return (rdg_attention_step){.q = keep(r, s, l->q), .k = keep(r, s, l->k), .v = keep(r, s, l->v),
+                                .k_cache = keep(r, s, l->k_cache), .v_cache = keep(r, s, l->v_cache),
+                                .pos = keep(r, s, r->plan->positions), .sinks = keep(r, s, l->sinks),
+                                .out = keep(r, s, l->out), .q_norm = keep(r, s, l->q_norm), .k_norm = keep(r, s, l->k_norm),
+                                .rope = l->has_rope ? &l->rope : NULL, .factors = factors ? factors->data : NULL,
+                                .params = l->attention, .eps = l->eps, .n_visible_max = r->n_visible};
+}
+
+rdg_err rdg_gpu_record_needs(const rdg_gpu_recorder *r, uint64_t *scratch, uint64_t *step_scratch, rdg_error *e)
+{
+    rdg_gpu_env env = {.facts = rdg_device_get_facts(rdg_gpu_cache_device(r->cache))};
+    *scratch = *step_scratch = 0;
+    for (size_t i = 0; i < r->schedule->n; i++) {
+        const rdg_gpu_launch *l = &r->schedule->launches[i];
+        step_tensors s;
+        if (l->kind == RDG_LAUNCH_ATTENTION_STEP) {
+            rdg_attention_step a = attention_of(r, l, &s);
+            *step_scratch = RDG_MAX(*step_scratch, rdg_attention_step_scratch_bytes(&a, env.facts));
+        } else if (l->kind == RDG_LAUNCH_NODE) {
+            rdg_op_call call;
+            const rdg_variant *v;
+            rdg_err rc = node_call(r, l, &call, &v, e);
+            if (rc) return rc;
+            if (v->gpu->scratch_bytes) *scratch = RDG_MAX(*scratch, v->gpu->scratch_bytes(&call, &env));
+        }
+    }
+    return RDG_OK;
+}
+
+static rdg_err record_step(const rdg_gpu_recorder *r, const rdg_gpu_launch *l, rdg_list *list, rdg_error *e)
+{
+    rdg_gpu_env env = {.facts = rdg_device_get_facts(rdg_gpu_cache_device(r->cache)), .cache = r->cache,
+                       .scratch = r->step_scratch ? rdg_buffer_address(r->step_scratch) : 0};
+    rdg_gpu_dispatch d;
+    memset(&d, 0, sizeof d);
+    step_tensors s;
+    int n;
+    if (l->kind == RDG_LAUNCH_MATVEC_STEP) {
+        rdg_matvec_q8 m = matvec_of(r, l, &s);
+        n = rdg_matvec_q8_encode(&m, &env, &d, e);
+    } else {
+        rdg_attention_step a = attention_of(r, l, &s);
+        n = rdg_attention_step_encode(&a, &env, &d, e);
+    }
+    if (n <= 0) return e && e->code ? e->code : RDG_E_INTERNAL;
+    return rdg_gpu_dispatch_all(r->cache, list, &d, 1, e);
+}
+
+rdg_err rdg_gpu_record_plan(const rdg_gpu_recorder *r, rdg_list *list, rdg_error *e)
+{
+    hazards *h = rdg_alloc(sizeof *h);
+    rdg_err rc = RDG_OK;
+    rdg_error why = {0};
+    if (!h) return rdg_fail(e, RDG_E_NOMEM, "no memory to record a plan");
+    if (r->timestamps) rdg_list_timestamp(list, 0);
+    for (size_t i = 0; i < r->schedule->n && !rc; i++) {
+        const rdg_gpu_launch *l = &r->schedule->launches[i];
+        for (int k = 0; k < l->n_reads; k++) use_value(r, h, l->reads[k], false);
+        for (int k = 0; k < l->n_writes; k++) use_value(r, h, l->writes[k], true);
+        if (l->kind != RDG_LAUNCH_NODE) {
+            if (l->kind == RDG_LAUNCH_ATTENTION_STEP && r->step_scratch)
+                use(h, rdg_buffer_address(r->step_scratch), rdg_buffer_bytes(r->step_scratch), true);
+            order(h, list);
+            rc = record_step(r, l, list, &why);
+        } else {
+            rdg_op_call call;
+            const rdg_variant *v;
+            rc = node_call(r, l, &call, &v, &why);
+            if (rc) break;
+            bool scratch = v->gpu->scratch_bytes && r->scratch;
+            if (scratch) use(h, rdg_buffer_address(r->scratch), rdg_buffer_bytes(r->scratch), true);
+            order(h, list);
+            rc = rdg_gpu_record(r->cache, list, &call, v, scratch ? rdg_buffer_address(r->scratch) : 0, &why);
+        }
+        if (r->timestamps) rdg_list_timestamp(list, (int)i + 1);
+    }
+    rdg_free(h);
+    if (rc && e) *e = why;
+    return rc;
+}
+
+const char *rdg_gpu_launch_name(const rdg_gpu_recorder *r, size_t i)
+{
+    const rdg_gpu_launch *l = &r->schedule->launches[i];
+    if (l->kind == RDG_LAUNCH_MATVEC_STEP) return l->weight2 != RDG_NO_VALUE ? "matvec_q8_glu" : "matvec_q8";
+    if (l->kind == RDG_LAUNCH_ATTENTION_STEP) return "attention_step";
+    rdg_op_call call;
+    const rdg_variant *v = NULL;
+    return node_call(r, l, &call, &v, NULL) ? "?" : v->name;
+}

@@ -1,0 +1,197 @@
+/* Weights on the device. On a unified device the file's map is imported and nothing is copied; elsewhere they are
+ * uploaded once, in file order, into buffers of about a gibibyte. Rows of formats with odd blocks are turned planar on
+ * the way (ops/gpu_planar.h); they lie in buffers of their own, whose tag says so. */
+#include "graph/gpu.h"
+#include "base/clock.h"
+#include "device/upload.h"
+#include "format/gguf.h"
+#include "ops/gpu_planar.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK_BYTES = 1 << 30, ALIGN_BYTES = 256 };
+
+typedef struct chunk {
+    rdg_buffer *buffer;
+    uint64_t used;
+} chunk;
+
+struct rdg_gpu_weights {
+    rdg_device *device;
+    const rdg_gguf *gguf;
+    bool import;
+    chunk *chunks;
+    size_t n_chunks, cap_chunks;
+    rdg_buffer **parts;    /* imported maps, by part */
+    rdg_gpu_place *places; /* by index of the tensor; buffer NULL = not there yet */
+    uint64_t bytes;
+    double seconds;
+};
+
+rdg_err rdg_gpu_weights_create(rdg_device *d, const rdg_gguf *g, bool import, rdg_gpu_weights **out, rdg_error *e)
+{
+    *out = NULL;
+    rdg_gpu_weights *w = rdg_alloc(sizeof *w);
+    if (w) {
+        w->places = rdg_alloc_array((size_t)rdg_gguf_n_tensors(g), sizeof *w->places);
+        w->parts = rdg_alloc_array((size_t)rdg_gguf_n_parts(g), sizeof *w->parts);
+    }
+    if (!w || !w->places || !w->parts) {
+        rdg_gpu_weights_destroy(w);
+        return rdg_fail(e, RDG_E_NOMEM, "no memory for a table of weights");
+    }
+    w->device = d;
+    w->gguf = g;
+    w->import = import && rdg_device_get_facts(d)->unified && rdg_device_get_facts(d)->imports_host_memory;
+    *out = w;
+    return RDG_OK;
+}
+
+void rdg_gpu_weights_destroy(rdg_gpu_weights *w)
+{
+    if (!w) return;
+    for (size_t i = 0; i < w->n_chunks; i++) rdg_buffer_destroy(w->chunks[i].buffer);
+    for (int i = 0; w->parts && w->gguf && i < rdg_gguf_n_parts(w->gguf); i++) rdg_buffer_destroy(w->parts[i]);
+    rdg_free(w->chunks);
+    rdg_free(w->parts);
+    rdg_free(w->places);
+    rdg_free(w);
+}
+
+static int64_t tensor_index(const rdg_gpu_weights *w, const rdg_gguf_tensor *t)
+{
+    return t - rdg_gguf_tensor_at(w->gguf, 0); /* one array, in file order */
+}
+
+rdg_gpu_place rdg_gpu_weights_find(const rdg_gpu_weights *w, const rdg_gguf_tensor *t)
+{
+    return w->places[tensor_index(w, t)];
+}
+
+uint64_t rdg_gpu_weights_bytes(const rdg_gpu_weights *w)
+{
+    return w->bytes;
+}
+
+double rdg_gpu_weights_seconds(const rdg_gpu_weights *w)
+{
+    return w->seconds;
+}
+
+/* The tensor where it lies in the map. False (and no error) when this map cannot be imported. */
+static bool import_tensor(rdg_gpu_weights *w, const rdg_gguf_tensor *t, const rdg_log *log)
+{
+    const rdg_gguf_part *part = &w->gguf->parts[t->part];
+    uint64_t a = rdg_device_get_facts(w->device)->import_alignment;
+    if (!w->parts[t->part]) {
+        if (part->map.fd < 0 || (uintptr_t)part->data % a) return false;
+        rdg_error why;
+        uint64_t bytes = (part->bytes + a - 1) / a * a; /* the map covers its last page */
+        if (rdg_buffer_import(w->device, (void *)(uintptr_t)part->data, bytes, "weights", &w->parts[t->part], &why)) {
+            rdg_log_info(log, "weights are copied: %s", why.message);
+            w->import = false;
+            return false;
+        }
+    }
+    w->places[tensor_index(w, t)] =
+        (rdg_gpu_place){w->parts[t->part], (uint64_t)((const unsigned char *)t->data - part->data)};
+    return true;
+}
+
+static rdg_err reserve(rdg_gpu_weights *w, uint64_t bytes, uint32_t tag, uint64_t still_to_come, rdg_gpu_place *out,
+                       rdg_error *e)
+{
+    bytes = (uint64_t)rdg_round_up((int64_t)bytes, ALIGN_BYTES) + ALIGN_BYTES; /* kernels may read a little past the end */
+    for (size_t i = w->n_chunks; i-- > 0;) {
+        chunk *c = &w->chunks[i];
+        if (rdg_buffer_tag(c->buffer) != tag || rdg_buffer_bytes(c->buffer) - c->used < bytes) continue;
+        *out = (rdg_gpu_place){c->buffer, c->used};
+        c->used += bytes;
+        return RDG_OK;
+    }
+    if (!rdg_grow(&w->chunks, w->n_chunks, &w->cap_chunks, sizeof *w->chunks))
+        return rdg_fail(e, RDG_E_NOMEM, "no memory for a table of weights");
+    uint64_t size = RDG_MAX(bytes, RDG_MIN(still_to_come + ALIGN_BYTES, (uint64_t)CHUNK_BYTES));
+    chunk *c = &w->chunks[w->n_chunks];
+    *c = (chunk){0};
+    rdg_err rc = rdg_buffer_create(w->device, RDG_MEMORY_DEVICE, size, "weights", &c->buffer, e);
+    if (rc) return rc;
+    rdg_buffer_set_tag(c->buffer, tag);
+    w->n_chunks++;
+    *out = (rdg_gpu_place){c->buffer, 0};
+    c->used = bytes;
+    return RDG_OK;
+}
+
+static void rewrite(const rdg_upload_piece *p, const void *row, void *out)
+{
+    rdg_gpu_make_planar((rdg_type)p->user[0], p->user[1], row, out);
+}
+
+static bool turn(const rdg_gguf_tensor *t)
+{
+    return t->n_dims >= 2 && rdg_gpu_can_be_planar(t->type, t->dim[0]);
+}
+
+static int by_file_order(const void *a, const void *b)
+{
+    const rdg_upload_piece *x = a, *y = b;
+    return x->src < y->src ? -1 : x->src > y->src;
+}
+
+rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *pool, const rdg_log *log, rdg_error *e)
+{
+    rdg_upload_piece *pieces = rdg_alloc_array(p->n_values + 1, sizeof *pieces);
+    const rdg_gguf_tensor **missing = rdg_alloc_array(p->n_values + 1, sizeof *missing);
+    size_t n = 0;
+    uint64_t to_come[2] = {0, 0};
+    rdg_err rc = RDG_OK;
+    if (!pieces || !missing) {
+        rc = rdg_fail(e, RDG_E_NOMEM, "no memory for a table of weights");
+        goto done;
+    }
+    for (size_t i = 0; i < p->n_values; i++) {
+        const rdg_gguf_tensor *t = p->values[i].weight;
+        if (p->values[i].kind != RDG_VALUE_WEIGHT || rdg_gpu_weights_find(w, t).buffer) continue;
+        if (w->import && import_tensor(w, t, log)) continue;
+        missing[n++] = t;
+        to_come[turn(t)] += (uint64_t)rdg_round_up((int64_t)t->bytes, ALIGN_BYTES) + ALIGN_BYTES;
+    }
+    if (n == 0) goto done;
+    for (size_t i = 0; i < n; i++) {
+        const rdg_gguf_tensor *t = missing[i];
+        bool planar = turn(t);
+        rdg_gpu_place place;
+        rc = reserve(w, t->bytes, planar ? RDG_GPU_PLANAR : 0, to_come[planar], &place, e);
+        if (rc) {
+            rdg_fail_prefix(e, rc, "weight '%s'", t->name);
+            goto done;
+        }
+        to_come[planar] -= (uint64_t)rdg_round_up((int64_t)t->bytes, ALIGN_BYTES) + ALIGN_BYTES;
+        w->places[tensor_index(w, t)] = place;
+        pieces[i] = (rdg_upload_piece){.dst = place.buffer, .dst_offset = place.offset, .src = t->data, .bytes = t->bytes};
+        if (planar) {
+            pieces[i].row_bytes = (uint64_t)rdg_type_row_bytes(t->type, t->dim[0]);
+            pieces[i].rewrite = rewrite;
+            pieces[i].user[0] = t->type;
+            pieces[i].user[1] = t->dim[0];
+        }
+        w->bytes += t->bytes;
+    }
+    qsort(pieces, n, sizeof *pieces, by_file_order);
+    rdg_upload_stats st;
+    rc = rdg_upload(w->device, pieces, n, pool, log, &st, e);
+    w->seconds += st.seconds;
+    if (rc) {
+        rdg_fail_prefix(e, rc, "upload of the weights");
+        for (size_t i = 0; i < n; i++) w->places[tensor_index(w, missing[i])] = (rdg_gpu_place){0};
+        goto done;
+    }
+    rdg_log_info(log, "%zu weights, %.2f GB to the device in %.2f s: %.1f GB/s (%.2f s reading, %.2f s waiting for the bus)", n,
+                 (double)st.bytes * 1e-9, st.seconds, (double)st.bytes * 1e-9 / st.seconds, st.fill_seconds, st.wait_seconds);
+done:
+    rdg_free(missing);
+    rdg_free(pieces);
+    return rc;
+}

@@ -1,0 +1,85 @@
+#include "ops/attention/attention_step.h"
+#include "ops/matmul/matvec_q8.h"
+#include "ops/rope/rope_table.h"
+
+enum { COUNTER_BYTES = 1024, KEYS_A_SPLIT = 128, MAX_SPLITS = 32, MAX_PAIRS = 512 };
+
+static uint32_t local_size(const rdg_attention_step *a)
+{
+    return a->q->dim[0] >= 64 ? 256 : 128;
+}
+
+static uint32_t splits(const rdg_attention_step *a)
+{
+    uint32_t s = 1;
+    while (s < MAX_SPLITS && (int64_t)s * KEYS_A_SPLIT < a->n_visible_max) s *= 2;
+    return s;
+}
+
+bool rdg_attention_step_accepts(const rdg_attention_step *a, const rdg_device_facts *f)
+{
+    int64_t head_dim = a->q->dim[0], n_heads = a->q->dim[1], n_kv = a->k->dim[1], group = n_heads / n_kv;
+    uint32_t width = rdg_gpu_step_width(f), local = local_size(a);
+    if (a->k_cache->type != RDG_TYPE_F16 || a->v_cache->type != RDG_TYPE_F16 || !rdg_tensor_dense(a->k_cache) ||
+        !rdg_tensor_dense(a->v_cache) || !a->params.causal)
+        return false;
+    if (a->k->dim[0] != head_dim || a->v->dim[0] != head_dim || a->q->dim[2] != 1 || n_heads % n_kv || n_kv * 4 > COUNTER_BYTES)
+        return false;
+    if (a->q->stride[1] != 4 * head_dim || a->k->stride[1] != 4 * head_dim || a->v->stride[1] != 4 * head_dim ||
+        a->out->stride[1] != 4 * head_dim)
+        return false;
+    int64_t lanes = head_dim / 8;
+    if (head_dim % 8 || (lanes & (lanes - 1)) || !width || lanes > width || group > 16 || f->workgroup_max < local) return false;
+    if (a->rope && (a->rope->n_dims > head_dim || a->rope->n_dims / 2 > MAX_PAIRS)) return false;
+    if ((a->q_norm != NULL) != (a->k_norm != NULL)) return false;
+    if (a->q_norm && (a->q_norm->dim[1] != 1 || a->k_norm->dim[1] != 1)) return false;
+    int64_t shared = 4 * (group * head_dim + 2 * head_dim + local / width * group * (head_dim + 2)) + 2048;
+    return shared <= f->shared_bytes;
+}
+
+uint64_t rdg_attention_step_scratch_bytes(const rdg_attention_step *a, const rdg_device_facts *f)
+{
+    (void)f;
+    int64_t head_dim = a->q->dim[0];
+    return COUNTER_BYTES + (uint64_t)MAX_SPLITS * (uint64_t)(a->q->dim[1] * (head_dim + 2)) * 4;
+}
+
+int rdg_attention_step_encode(const rdg_attention_step *a, const rdg_gpu_env *env, rdg_gpu_dispatch *d, rdg_error *e)
+{
+    uint32_t width = rdg_gpu_step_width(env->facts), n_slots = (uint32_t)a->k_cache->dim[1];
+    struct {
+        uint64_t q, k, v, k_cache, v_cache, pos, table, out, scratch, sinks, q_norm, k_norm;
+        uint32_t n_slots;
+        float scale, softcap, eps, magnitude;
+        int32_t window;
+    } push = {.q = rdg_gpu_address(a->q), .k = rdg_gpu_address(a->k), .v = rdg_gpu_address(a->v),
+              .k_cache = rdg_gpu_address(a->k_cache), .v_cache = rdg_gpu_address(a->v_cache),
+              .pos = rdg_gpu_address(a->pos), .out = rdg_gpu_address(a->out), .scratch = env->scratch,
+              .sinks = a->sinks ? rdg_gpu_address(a->sinks) : 0, .q_norm = a->q_norm ? rdg_gpu_address(a->q_norm) : 0,
+              .k_norm = a->k_norm ? rdg_gpu_address(a->k_norm) : 0, .n_slots = n_slots, .scale = a->params.scale,
+              .softcap = a->params.softcap, .eps = a->eps, .magnitude = a->rope ? a->rope->magnitude : 1.0f,
+              .window = a->params.window};
+    if (a->rope) {
+        uint64_t table[MAX_PAIRS];
+        if (!rdg_rope_table(a->rope, a->factors, table)) {
+            rdg_fail(e, RDG_E_MALFORMED, "a rotary frequency is not finite: base %g, scale %g", a->rope->freq_base,
+                     a->rope->freq_scale);
+            return 0;
+        }
+        push.table = rdg_gpu_constant(env, table, (size_t)(a->rope->n_dims / 2) * sizeof *table, e);
+        if (!push.table) return 0;
+    }
+    rdg_gpu_fill(d, "attention_step", &push, sizeof push);
+    uint32_t n_splits = splits(a), group = (uint32_t)(a->q->dim[1] / a->k->dim[1]), local = local_size(a);
+    const uint32_t spec[] = {local, (uint32_t)a->q->dim[0], group, n_splits,
+                             !a->rope ? 0 : a->rope->style == RDG_ROPE_NORM ? 1 : 2,
+                             a->rope ? (uint32_t)a->rope->n_dims : 0, a->q_norm != NULL,
+                             a->n_visible_max > n_slots, width, local};
+    for (int i = 0; i < RDG_COUNTOF(spec); i++) d->spec[i] = spec[i];
+    d->n_spec = RDG_COUNTOF(spec);
+    d->subgroup = width;
+    d->grid[0] = (uint32_t)a->k->dim[1];
+    d->grid[1] = n_splits;
+    d->grid[2] = 1;
+    return 1;
+}

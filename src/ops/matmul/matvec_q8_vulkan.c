@@ -1,0 +1,102 @@
+#include "ops/matmul/matvec_q8.h"
+#include "ops/matmul/matmul.h"
+#include "ops/gpu_planar.h"
+#include "ops/gpu_rows.h"
+
+enum { LOCAL = 256 };
+
+uint32_t rdg_gpu_step_width(const rdg_device_facts *f)
+{
+    if (!(f->features & RDG_GPU_INT8_DOT_ANY)) return 0;
+    if (f->features & RDG_GPU_SUBGROUP_32) return 32;
+    return f->subgroup_width >= 8 && f->subgroup_width <= 64 ? f->subgroup_width : 0;
+}
+
+static bool aligned(const rdg_tensor *t, uint64_t a)
+{
+    /* on the device, or where the host data will be copied to with its address modulo 16 */
+    return (t->buffer ? rdg_gpu_address(t) : (uintptr_t)t->data) % a == 0;
+}
+
+bool rdg_matvec_q8_accepts(const rdg_matvec_q8 *m, const rdg_device_facts *f)
+{
+    const rdg_tensor *w = m->weight;
+    int64_t n = w->dim[0];
+    uint32_t type = rdg_gpu_weight_type(w);
+    bool known = type == RDG_TYPE_Q4_K || type == RDG_TYPE_Q5_K || type == RDG_TYPE_Q6_K + RDG_GPU_PLANAR ||
+                 type == RDG_TYPE_Q8_0 + RDG_GPU_PLANAR || type == RDG_TYPE_Q4_0 + RDG_GPU_PLANAR;
+    /* workgroup memory: bytes, a scale for each 32, a sum for each 16, and the reduction's */
+    int64_t shared = n + n / 8 + n / 4 + 1024;
+    if (!known || !rdg_gpu_step_width(f) || f->workgroup_max < LOCAL || shared > f->shared_bytes) return false;
+    if (n % 32 || w->stride[1] % 16 || w->stride[1] > UINT32_MAX || w->dim[2] != 1 || m->x->dim[1] != 1) return false;
+    if (!aligned(w, 16) || !aligned(m->x, 16) || (m->norm_weight && !aligned(m->norm_weight, 16))) return false;
+    if (m->norm_weight && m->norm_weight->dim[1] != 1) return false;
+    if (m->weight2 && (rdg_gpu_weight_type(m->weight2) != type || m->weight2->dim[0] != n ||
+                       m->weight2->dim[1] != w->dim[1] || !aligned(m->weight2, 16)))
+        return false;
+    return true;
+}
+
+int rdg_matvec_q8_encode(const rdg_matvec_q8 *m, const rdg_gpu_env *env, rdg_gpu_dispatch *d, rdg_error *e)
+{
+    const rdg_tensor *w = m->weight;
+    struct {
+        uint64_t weight, weight2, x, norm_weight, bias, residual, out;
+        uint32_t n_rows, row_bytes;
+        float eps, alpha, limit;
+    } push = {.weight = rdg_gpu_address(w), .weight2 = m->weight2 ? rdg_gpu_address(m->weight2) : 0,
+              .x = rdg_gpu_address(m->x), .norm_weight = m->norm_weight ? rdg_gpu_address(m->norm_weight) : 0,
+              .bias = m->bias ? rdg_gpu_address(m->bias) : 0, .residual = m->residual ? rdg_gpu_address(m->residual) : 0,
+              .out = rdg_gpu_address(m->out), .n_rows = (uint32_t)w->dim[1], .row_bytes = (uint32_t)w->stride[1],
+              .eps = m->eps, .alpha = m->glu.alpha, .limit = m->glu.limit};
+    rdg_gpu_fill(d, "matvec_q8", &push, sizeof push);
+    uint32_t width = rdg_gpu_step_width(env->facts), rows = m->weight2 ? 1 : 2;
+    if (w->dim[1] < 2048 && !m->weight2) rows = 1; /* enough subgroups to fill the machine */
+    const uint32_t spec[] = {LOCAL, rdg_gpu_weight_type(w), (uint32_t)w->dim[0], rows, m->norm_weight != NULL,
+                             m->weight2 ? 1 + (uint32_t)m->glu.act : 0, width, 2};
+    for (int i = 0; i < RDG_COUNTOF(spec); i++) d->spec[i] = spec[i];
+    d->n_spec = RDG_COUNTOF(spec);
+    d->subgroup = width;
+    if (rdg_gpu_grid(d, env->facts, rdg_div_up(w->dim[1], (int64_t)rows * (LOCAL / width)))) return 1;
+    rdg_fail(e, RDG_E_LIMIT, "%lld rows are too many for one launch", (long long)w->dim[1]);
+    return 0;
+}
+
+static const rdg_tensor *given(const rdg_tensor *t)
+{
+    return rdg_tensor_present(t) ? t : NULL;
+}
+
+static rdg_matvec_q8 plain(const rdg_op_call *c)
+{
+    return (rdg_matvec_q8){.weight = &c->operand[RDG_MATMUL_WEIGHT], .x = &c->operand[RDG_MATMUL_X],
+                           .bias = given(&c->operand[RDG_MATMUL_BIAS]),
+                           .residual = given(&c->operand[RDG_MATMUL_RESIDUAL]), .out = &c->operand[RDG_MATMUL_OUT]};
+}
+
+/* Facts that every device has which passes the row's requirements; encode checks the rest again with the real ones. */
+static bool accepts(const rdg_op_call *c)
+{
+    static const rdg_device_facts least = {.features = RDG_GPU_INT8_DOT_ANY, .subgroup_width = 8, .workgroup_max = 256,
+                                           .shared_bytes = 32768};
+    rdg_matvec_q8 m = plain(c);
+    return rdg_matvec_q8_accepts(&m, &least);
+}
+
+static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch *d, rdg_error *e)
+{
+    rdg_matvec_q8 m = plain(c);
+    if (!rdg_matvec_q8_accepts(&m, env->facts)) {
+        rdg_fail(e, RDG_E_UNSUPPORTED, "operands are not aligned to 16 bytes or the device's subgroups do not fit");
+        return 0;
+    }
+    return rdg_matvec_q8_encode(&m, env, d, e);
+}
+
+static const rdg_gpu_kernel kernel = {.encode = encode};
+/* Activations are rounded to 8 bits in blocks of 32: the error of a row is that of its activations, at worst half a step
+ * of a block's largest value in each. */
+const rdg_variant rdg_matvec_q8_vulkan = {.name = "q8_vulkan", .source = "src/ops/matmul/matvec_q8.comp",
+                                          .backend = RDG_BACKEND_VULKAN, .requires_mask = RDG_GPU_INT8_DOT_ANY,
+                                          .accepts = accepts, .gpu = &kernel,
+                                          .tolerance = {RDG_TOLERANCE_NORMALISED, 2e-2}};
