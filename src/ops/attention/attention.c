@@ -108,7 +108,11 @@ static const rdg_operand_spec operands[] = {{"q", RDG_OPERAND_IN},
                                             {"pos", RDG_OPERAND_IN},
                                             {"sinks", RDG_OPERAND_IN | RDG_OPERAND_OPTIONAL},
                                             {"out", RDG_OPERAND_OUT}};
-static const rdg_variant *const variants[] = {&rdg_attention_c, &rdg_attention_vulkan, NULL};
+static const rdg_variant *const variants[] = {
+#if defined(__x86_64__)
+    &rdg_attention_avx512,
+#endif
+    &rdg_attention_c, &rdg_attention_vulkan, NULL};
 
 const rdg_op rdg_op_attention = {
     .name = "attention",

@@ -1,0 +1,233 @@
+/* Attention with AVX-512, flash style. Keys come in blocks of 64, made f32 and transposed once for all queries of the
+ * item; six queries at a time are multiplied with the block, weighted, and multiplied with the values, both by the
+ * same 6 x 32 product in registers. Caches of F32, F16 and BF16 are converted on the way, others dequantised first. */
+#include "ops/attention/flash.h"
+#include "ops/attention/attention_variants.h"
+#include "ops/attention/exp_avx512.h"
+#include "ops/matmul/transpose_avx512.h"
+#include "base/cpu.h"
+#include "base/mem.h"
+#include "ops/contract.h"
+#include "quant/quant.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { KEYS = RDG_FLASH_KEYS, GROUP = RDG_FLASH_GROUP };
+
+RDG_INLINE __m512 load16(rdg_type type, const char *row, int64_t i, __mmask16 m)
+{
+    if (type == RDG_TYPE_F32) return _mm512_maskz_loadu_ps(m, row + 4 * i);
+    __m256i half = _mm256_maskz_loadu_epi16(m, row + 2 * i);
+    if (type == RDG_TYPE_F16) return _mm512_cvtph_ps(half);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+}
+
+RDG_INLINE __mmask16 tail_mask(int64_t left)
+{
+    return left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1);
+}
+
+/* Addresses of n cache rows from key j on, and their type; quantised ones are dequantised into `rows` first. */
+static rdg_type cache_rows(const rdg_tensor *t, int64_t g, int64_t j, int64_t n, float *rows, const char *at[KEYS])
+{
+    bool plain = t->type == RDG_TYPE_F32 || t->type == RDG_TYPE_F16 || t->type == RDG_TYPE_BF16;
+    for (int64_t i = 0; i < n; i++) {
+        at[i] = rdg_tensor_row(t, (j + i) % t->dim[1], g, 0);
+        if (plain) continue;
+        float *row = rows + i * rdg_round_up(t->dim[0], 16);
+        rdg_quant_ops[t->type].dequantise(at[i], row, t->dim[0]);
+        at[i] = (const char *)row;
+    }
+    return plain ? t->type : RDG_TYPE_F32;
+}
+
+/* keys[d][key]; keys from n on are zero. */
+static void load_keys(const rdg_tensor *k, int64_t g, int64_t j, int64_t n, float *rows, float *keys)
+{
+    const char *at[KEYS];
+    rdg_type type = cache_rows(k, g, j, n, rows, at);
+    for (int64_t first = 0; first < KEYS; first += 16)
+        for (int64_t d = 0; d < k->dim[0]; d += 16) {
+            __mmask16 mask = tail_mask(k->dim[0] - d);
+            __m512i m[16];
+            for (int i = 0; i < 16; i++)
+                m[i] = _mm512_castps_si512(first + i < n ? load16(type, at[first + i], d, mask) : _mm512_setzero_ps());
+            rdg_transpose16_avx512(m);
+            for (int i = 0; i < 16; i++) _mm512_store_si512(keys + (d + i) * KEYS + first, m[i]);
+        }
+}
+
+/* values[key][row_v], zero beyond dim_v. */
+static void load_values(const rdg_tensor *v, int64_t g, int64_t j, int64_t n, float *rows, int64_t row_v, float *values)
+{
+    const char *at[KEYS];
+    rdg_type type = cache_rows(v, g, j, n, rows, at);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t d = 0; d < row_v; d += 16)
+            _mm512_store_ps(values + i * row_v + d,
+                            d < v->dim[0] ? load16(type, at[i], d, tail_mask(v->dim[0] - d)) : _mm512_setzero_ps());
+}
+
+/* out[t][0 … 31] = (add ? out : 0) + sum over k < n of panel[k][0 … 31] * x[t][k], for six rows t. */
+RDG_INLINE void product(const float *panel, int64_t panel_stride, int64_t n, const float *x, int64_t x_stride,
+                        float *out, int64_t out_stride, bool add)
+{
+    __m512 sum[2][GROUP];
+#pragma GCC unroll 6
+    for (int t = 0; t < GROUP; t++) {
+        sum[0][t] = add ? _mm512_load_ps(out + t * out_stride) : _mm512_setzero_ps();
+        sum[1][t] = add ? _mm512_load_ps(out + t * out_stride + 16) : _mm512_setzero_ps();
+    }
+#pragma GCC unroll 2
+    for (int64_t k = 0; k < n; k++) {
+        __m512 w0 = _mm512_load_ps(panel + k * panel_stride), w1 = _mm512_load_ps(panel + k * panel_stride + 16);
+#pragma GCC unroll 6
+        for (int t = 0; t < GROUP; t++) {
+            __m512 b = _mm512_set1_ps(x[t * x_stride + k]);
+            sum[0][t] = _mm512_fmadd_ps(w0, b, sum[0][t]);
+            sum[1][t] = _mm512_fmadd_ps(w1, b, sum[1][t]);
+        }
+    }
+#pragma GCC unroll 6
+    for (int t = 0; t < GROUP; t++) {
+        _mm512_store_ps(out + t * out_stride, sum[0][t]);
+        _mm512_store_ps(out + t * out_stride + 16, sum[1][t]);
+    }
+}
+
+static void product_keys(const float *keys, int64_t dim, const float *q, int64_t row_k, float *scores)
+{
+    for (int h = 0; h < KEYS; h += 32) product(keys + h, KEYS, dim, q, row_k, scores + h, KEYS, false);
+}
+
+static void product_values(const float *values, int64_t row_v, int64_t n, const float *weights, float *out)
+{
+    for (int64_t d = 0; d < row_v; d += 32) product(values + d, row_v, n, weights, KEYS, out + d, row_v, true);
+}
+
+/* Scores of one query against keys [begin, end) of the block become weights; the others become 0. */
+static void weigh(float *s, int64_t begin, int64_t end, float softcap, float *maximum, float *sum, float *out,
+                  int64_t row_v)
+{
+    __m512 v[KEYS / 16], top = _mm512_set1_ps(-INFINITY);
+    __mmask16 m[KEYS / 16];
+    uint64_t all = (end >= 64 ? ~0ull : (1ull << end) - 1) & ~((1ull << begin) - 1);
+    for (int i = 0; i < KEYS / 16; i++) {
+        m[i] = (__mmask16)(all >> (16 * i));
+        v[i] = _mm512_load_ps(s + 16 * i);
+        if (softcap > 0.0f)
+            v[i] = _mm512_mul_ps(_mm512_set1_ps(softcap),
+                                 rdg_tanh_avx512(_mm512_div_ps(v[i], _mm512_set1_ps(softcap))));
+        top = _mm512_mask_max_ps(top, m[i], top, v[i]);
+    }
+    float best = _mm512_reduce_max_ps(top);
+    if (best > *maximum) {
+        __m512 shrink = _mm512_set1_ps(expf(*maximum - best)); /* exp(-inf) = 0 at the first block */
+        for (int64_t d = 0; d < row_v; d += 16) _mm512_store_ps(out + d, _mm512_mul_ps(_mm512_load_ps(out + d), shrink));
+        _mm512_store_ps(sum, _mm512_mul_ps(_mm512_load_ps(sum), shrink));
+        *maximum = best;
+    }
+    __m512 total = _mm512_load_ps(sum), shift = _mm512_set1_ps(*maximum);
+    for (int i = 0; i < KEYS / 16; i++) {
+        __m512 w = _mm512_maskz_mov_ps(m[i], rdg_exp_avx512(_mm512_sub_ps(v[i], shift)));
+        total = _mm512_add_ps(total, w);
+        _mm512_store_ps(s + 16 * i, w);
+    }
+    _mm512_store_ps(sum, total);
+}
+
+/* q * scale, rows padded with zeros. */
+static void load_queries(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_flash_item *x, int64_t row_k,
+                         float *queries)
+{
+    const rdg_tensor *q = &call->operand[RDG_ATTENTION_Q];
+    const __m512 scale = _mm512_set1_ps(RDG_PARAMS(call, rdg_attention_params)->scale);
+    for (int64_t i = 0; i < x->n_tokens * c->share; i++) {
+        const float *row = rdg_tensor_row(q, x->g * c->share + i % c->share, x->first_token + i / c->share, 0);
+        for (int64_t d = 0; d < row_k; d += 16)
+            _mm512_store_ps(queries + i * row_k + d,
+                            _mm512_mul_ps(_mm512_maskz_loadu_ps(tail_mask(q->dim[0] - d), row + d), scale));
+    }
+}
+
+static void store(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_flash_item *x, const rdg_flash_layout *l,
+                  const float *memory, float *parts)
+{
+    const rdg_tensor *out = &call->operand[RDG_ATTENTION_OUT];
+    for (int64_t i = 0; i < x->n_tokens * c->share; i++) {
+        const int64_t token = x->first_token + i / c->share, head = x->g * c->share + i % c->share;
+        const float *o = memory + l->out + i * c->row_v;
+        float sum = _mm512_reduce_add_ps(_mm512_load_ps(memory + l->sums + 16 * i));
+        if (c->n_chunks > 1) {
+            float *p = rdg_flash_part(c, parts, token, head, x->chunk);
+            memcpy(p, o, (size_t)c->row_v * sizeof *p);
+            p[c->row_v] = memory[l->maxima + i];
+            p[c->row_v + 1] = sum;
+            continue;
+        }
+        __m512 inverse = _mm512_set1_ps(sum > 0.0f || isnan(sum) ? 1.0f / sum : 0.0f);
+        float *y = rdg_tensor_row(out, head, token, 0);
+        for (int64_t d = 0; d < out->dim[0]; d += 16)
+            _mm512_mask_storeu_ps(y + d, tail_mask(out->dim[0] - d), _mm512_mul_ps(_mm512_load_ps(o + d), inverse));
+    }
+}
+
+static void run_item(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_flash_item *x, float *memory,
+                     float *parts)
+{
+    const rdg_tensor *k = &call->operand[RDG_ATTENTION_K], *v = &call->operand[RDG_ATTENTION_V];
+    const rdg_tensor *sinks = &call->operand[RDG_ATTENTION_SINKS];
+    const float softcap = RDG_PARAMS(call, rdg_attention_params)->softcap;
+    const rdg_flash_layout l = rdg_flash_layout_of(call, c);
+    const int64_t dim = k->dim[0], row_k = rdg_round_up(dim, 16), n_queries = x->n_tokens * c->share;
+    if (n_queries < GROUP) memset(memory + l.queries, 0, (size_t)(GROUP * row_k) * sizeof(float));
+    load_queries(call, c, x, row_k, memory + l.queries);
+    memset(memory + l.out, 0, (size_t)(RDG_MAX(n_queries, GROUP) * c->row_v) * sizeof(float));
+    memset(memory + l.sums, 0, (size_t)(n_queries * 16) * sizeof(float));
+    for (int64_t i = 0; i < n_queries; i++) {
+        /* a sink is a key without a value that has been seen already; with chunks it is added when they are joined */
+        bool sink = rdg_tensor_present(sinks) && c->n_chunks == 1;
+        memory[l.maxima + i] = sink ? ((const float *)sinks->data)[x->g * c->share + i % c->share] : -INFINITY;
+        if (sink) memory[l.sums + 16 * i] = 1.0f;
+    }
+    for (int64_t j = x->first_key; j < x->end_key; j += KEYS) {
+        const int64_t n = RDG_MIN(KEYS, x->end_key - j);
+        load_keys(k, x->g, j, n, memory + l.rows, memory + l.keys);
+        load_values(v, x->g, j, n, memory + l.rows, c->row_v, memory + l.values);
+        for (int64_t i = 0; i < n_queries; i += GROUP) {
+            /* the last group is moved back so that it is full: its first rows get weight 0 the second time */
+            const int64_t first = RDG_MAX(RDG_MIN(i, n_queries - GROUP), 0), n_group = RDG_MIN(GROUP, n_queries);
+            int64_t begin[GROUP], end[GROUP], any = 0;
+            for (int64_t t = 0; t < n_group; t++) {
+                int64_t from, to;
+                rdg_flash_visible(call, x->first_token + (first + t) / c->share, &from, &to);
+                begin[t] = RDG_MAX(from - j, 0);
+                end[t] = first + t < i ? 0 : RDG_MIN(to - j, n);
+                any |= begin[t] < end[t];
+            }
+            if (!any) continue;
+            float *scores = memory + l.scores;
+            product_keys(memory + l.keys, dim, memory + l.queries + first * row_k, row_k, scores);
+            for (int64_t t = 0; t < GROUP; t++) {
+                if (t >= n_group || begin[t] >= end[t])
+                    memset(scores + t * KEYS, 0, KEYS * sizeof *scores);
+                else
+                    weigh(scores + t * KEYS, begin[t], end[t], softcap, &memory[l.maxima + first + t],
+                          memory + l.sums + 16 * (first + t), memory + l.out + (first + t) * c->row_v, c->row_v);
+            }
+            product_values(memory + l.values, c->row_v, n, scores, memory + l.out + first * c->row_v);
+        }
+    }
+    store(call, c, x, &l, memory, parts);
+}
+
+static void run(const rdg_op_call *call, const rdg_cpu_task *task)
+{
+    rdg_flash_run(call, task, run_item);
+}
+
+static const rdg_cpu_kernel kernel = {2, rdg_flash_n_items, rdg_flash_scratch_bytes, run};
+const rdg_variant rdg_attention_avx512 = {
+    .name = "flash_avx512", .source = "src/ops/attention/flash_avx512.c", .backend = RDG_BACKEND_CPU,
+    .requires_mask = RDG_CPU_AVX512, .cpu = &kernel, .tolerance = {RDG_TOLERANCE_INHERIT, 0}};
