@@ -121,13 +121,17 @@ static void correct(rdg_q8_panel *panel, int n_subs)
 static void unpack(rdg_type type, const void *rows, int64_t stride, int n_rows, int n_columns, void *out)
 {
     const rdg_format_avx512 *f = &rdg_formats_avx512[type];
+    const int64_t step_bytes = (int64_t)f->block_bytes * (RDG_PANEL_COLUMNS / f->block_elems);
     rdg_q8_panel *panel = out;
     row_buffer b;
     for (int first = 0; first < RDG_PANEL_ROWS; first += LANES) {
         for (int r = 0; r < LANES; r++) {
             rdg_unpacked_avx512 u;
             if (first + r < n_rows) {
-                f->unpack((const uint8_t *)rows + (first + r) * stride, n_columns / f->block_elems, &u);
+                const uint8_t *row = (const uint8_t *)rows + (first + r) * stride;
+                f->unpack(row, n_columns / f->block_elems, &u);
+                /* rows are far apart, so no hardware prefetcher sees the next block: it is needed one panel later */
+                for (int64_t i = 0; i < step_bytes; i += 64) _mm_prefetch((const char *)row + step_bytes + i, _MM_HINT_T0);
             } else {
                 for (int p = 0; p < 4; p++) u.q[p] = _mm512_setzero_si512();
                 u.scale = u.min = _mm512_setzero_ps();
