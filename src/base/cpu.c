@@ -7,12 +7,21 @@
 #include <unistd.h>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
+
+/* clang 14 does not know the name "f16c" in __builtin_cpu_supports. */
+static int has_f16c(void)
+{
+    unsigned eax, ebx, ecx, edx;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+}
+
 uint32_t rdg_cpu_features(void)
 {
     uint32_t f = 0;
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
-        __builtin_cpu_supports("bmi2"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
+        has_f16c())
         f |= RDG_CPU_AVX2;
     if ((f & RDG_CPU_AVX2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
