@@ -14,5 +14,6 @@
 #include <ridge/sampler.h>
 #include <ridge/evaluate.h>
 #include <ridge/synth.h>
+#include <ridge/template.h>
 
 #endif
