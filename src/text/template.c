@@ -1,5 +1,6 @@
 /* Compiling and rendering: limits, budgets, the conversation as values, the result with its input spans. */
 #include "text/template_internal.h"
+#include "format/json.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -284,15 +285,15 @@ rdg_err rdg_template_render_json(const rdg_template *t, const json_t *root, cons
 rdg_err rdg_template_render(const rdg_template *t, const rdg_template_input *in, rdg_template_result *out,
                             rdg_error *e)
 {
-    json_error_t je;
+    const rdg_json_limits limits = {.max_bytes = t->limits.max_memory_bytes,
+                                    .max_values = t->limits.max_memory_bytes / 160,
+                                    .max_depth = t->limits.max_depth};
+    json_t *root;
     *out = (rdg_template_result){0};
     if (!in->json) return rdg_fail(e, RDG_E_ARGUMENT, "chat template: there is no input");
-    json_t *root = json_loadb(in->json, in->json_bytes, JSON_ALLOW_NUL, &je);
-    if (!root)
-        return rdg_fail(e, RDG_E_MALFORMED,
-                        "chat template: the input is not valid JSON: line %d, column %d: %s", je.line,
-                        je.column, je.text);
-    rdg_err err = rdg_template_render_json(t, root, in, out, e);
+    rdg_err err = rdg_json_parse(in->json, in->json_bytes, "chat template input", &limits, &root, e);
+    if (err) return err;
+    err = rdg_template_render_json(t, root, in, out, e);
     json_decref(root);
     return err;
 }
