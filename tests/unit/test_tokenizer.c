@@ -383,6 +383,7 @@ static void test_special(void **state)
     t = open_tokenizer(DATA "/bert-bge.gguf");
     check_ids(t, "Hello", false, true, 3, (int32_t[]){101, 7592, 102});
     check_ids(t, "Hello", false, false, 1, (int32_t[]){7592});
+    check_ids(t, "hello\xe2\x96\x81world", false, false, 1, (int32_t[]){100}); /* not the mark of a word */
     assert_ok(rdg_detokenize(t, (int32_t[]){101, 7592, 2088, 102}, 4, false, &text, &n, &e), &e);
     assert_string_equal(text, "hello world");
     rdg_text_free(text);
@@ -561,7 +562,7 @@ static void test_lying_files(void **state)
 /* A vocabulary without BOS: none is added, also when asked for. */
 static void test_no_bos(void **state)
 {
-    static const rdg_str tokens[] = {{"a", 1}, {"b", 1}, {"ab", 2}};
+    static const rdg_str tokens[] = {{"a", 1}, {"b", 1}, {"ab", 2}, {"bba", 3}};
     static const rdg_str merges[] = {{"a b", 3}};
     char out[] = "/tmp/ridge-tokenizer-XXXXXX";
     rdg_error e = {0};
@@ -574,7 +575,7 @@ static void test_no_bos(void **state)
     rdg_gguf_set_str(w, "general.architecture", "llama");
     rdg_gguf_set_str(w, "tokenizer.ggml.model", "gpt2");
     rdg_gguf_set_str(w, "tokenizer.ggml.pre", "llama-bpe"); /* adds BOS by default */
-    rdg_gguf_set_str_array(w, "tokenizer.ggml.tokens", tokens, 3);
+    rdg_gguf_set_str_array(w, "tokenizer.ggml.tokens", tokens, 4);
     rdg_gguf_set_str_array(w, "tokenizer.ggml.merges", merges, 1);
     assert_ok(rdg_gguf_writer_begin(w, &e), &e);
     assert_ok(rdg_gguf_writer_finish(w, &e), &e);
@@ -585,8 +586,34 @@ static void test_no_bos(void **state)
     assert_int_equal(rdg_tokenizer_eos(t), -1);
     assert_false(rdg_tokenizer_add_bos(t));
     check_ids(t, "aabb", false, true, 3, (int32_t[]){0, 2, 1});
+    check_ids(t, "bba", false, true, 1, (int32_t[]){3}); /* "llama-bpe" takes whole words before it merges */
+    check_ids(t, "bbab", false, true, 3, (int32_t[]){1, 1, 2});
     check_ids(t, "", false, true, 0, NULL);
     rdg_tokenizer_destroy(t);
+}
+
+static void small_unigram(rdg_gguf_writer *w)
+{
+    static const rdg_str tokens[] = {{"<unk>", 5}, {"a", 1}, {"ab", 2}, {"c", 1}};
+    rdg_gguf_set_str(w, "tokenizer.ggml.model", "t5");
+    rdg_gguf_set_u32(w, "tokenizer.ggml.unknown_token_id", 0);
+    rdg_gguf_set_bool(w, "tokenizer.ggml.add_eos_token", false);
+    rdg_gguf_set_str_array(w, "tokenizer.ggml.tokens", tokens, 4);
+    rdg_gguf_set_array(w, "tokenizer.ggml.scores", RDG_GGUF_FLOAT32, (float[]){0, -1, -5, -2}, 4);
+    rdg_gguf_set_array(w, "tokenizer.ggml.token_type", RDG_GGUF_INT32, (int32_t[]){2, 1, 1, 1}, 4);
+    static const rdg_str texts[] = {{"ab", 2}, {"abbc", 4}, {"", 0}};
+    rdg_gguf_set_str_array(w, "ridge.tokenizer.selftest.texts", texts, 3);
+    rdg_gguf_set_array(w, "ridge.tokenizer.selftest.counts", RDG_GGUF_INT32, (int32_t[]){1, 3, 0}, 3);
+    rdg_gguf_set_array(w, "ridge.tokenizer.selftest.ids", RDG_GGUF_INT32, (int32_t[]){2, 2, 0, 3}, 4);
+}
+
+/* An unknown character costs more than any token: "ab" is not "a" and an unknown. */
+static void test_unigram_unknown(void **state)
+{
+    rdg_error e = {0};
+    (void)state;
+    assert_ok(load_spoiled(small_unigram, &e), &e);
+    assert_string_equal(last_warning, "");
 }
 
 /* One word of a megabyte must not take quadratic time: the test's time limit is the check. */
@@ -619,7 +646,7 @@ int main(void)
         cmocka_unit_test(test_folders),           cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_stream_bytes),      cmocka_unit_test(test_special),
         cmocka_unit_test(test_lying_files),       cmocka_unit_test(test_no_bos),
-        cmocka_unit_test(test_long_word),
+        cmocka_unit_test(test_unigram_unknown),   cmocka_unit_test(test_long_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,7 +161,8 @@ static void test_small(void **state)
     write_file("tokenizer_config.json", "{\"bos_token\":{\"content\":\"<s>\"},\"add_bos_token\":true,\"chat_"
                                         "template\":[{\"name\":\"default\","
                                         "\"template\":\"D\"},{\"name\":\"tool_use\",\"template\":\"T\"}]}");
-    write_file("generation_config.json", "{\"eos_token_id\":[5,7]}");
+    write_file("generation_config.json", "{\"eos_token_id\":[5,-3,99999,7]}");
+    write_file("config.json", "{\"pad_token_id\":-1,\"cls_token_id\":99999}"); /* "none", and out of range */
     assert_ok(convert(dir, 10, &r, &g, &e), &e);
     assert_int_equal(r.n_warnings, 1); /* the expression has no name */
     assert_int_equal(r.n_padding, 3);  /* 6, 8, 9 */
@@ -170,6 +171,8 @@ static void test_small(void **state)
     assert_ok(rdg_gguf_get_str(g, "tokenizer.chat_template.tool_use", &s, &e), &e);
     assert_memory_equal(s.p, "T", 1);
     assert_ok(rdg_tokenizer_create(g, NULL, &t, &e), &e);
+    assert_null(rdg_gguf_find(g, "tokenizer.ggml.padding_token_id"));
+    assert_null(rdg_gguf_find(g, "tokenizer.ggml.cls_token_id"));
     rdg_gguf_close(g);
     assert_int_equal(rdg_tokenizer_bos(t), 5);
     assert_int_equal(rdg_tokenizer_eos(t), 5);
