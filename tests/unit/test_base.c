@@ -1,0 +1,242 @@
+/* base: half conversions exhaustively, buffers and arenas at their limits, output files that appear whole or
+ * not at all, the pool's barrier under many rounds. */
+#include "base/file.h"
+#include "base/half.h"
+#include "base/mem.h"
+#include "base/pool.h"
+#include "base/rng.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+/* The value of a binary16 by its definition. */
+static double half_value(unsigned h)
+{
+    int exp = (h >> 10) & 31, man = h & 0x3ff;
+    double sign = h & 0x8000 ? -1 : 1;
+    if (exp == 31) return man ? NAN : sign * INFINITY;
+    return sign * (exp ? ldexp(1024 + man, exp - 25) : ldexp(man, -24));
+}
+
+static void half_to_float_is_exact(void **state)
+{
+    (void)state;
+    for (unsigned h = 0; h < 65536; h++) {
+        double want = half_value(h), got = (double)rdg_half_to_f32((rdg_half)h);
+        if (isnan(want))
+            assert_true(isnan(got));
+        else
+            assert_true(want == got && signbit(want) == signbit(got));
+    }
+}
+
+/* Every half, the midpoints between neighbours and points beside them must round to the nearest, ties to
+ * even. */
+static void half_from_float_rounds_to_even(void **state)
+{
+    (void)state;
+    for (unsigned h = 0; h < 0x7c00; h++) {
+        float low = (float)half_value(h), high = h == 0x7bff ? 65536.0f : (float)half_value(h + 1);
+        float mid = (float)((double)low + ((double)high - (double)low) / 2);
+        assert_int_equal(rdg_half_from_f32(low), h);
+        assert_int_equal(rdg_half_from_f32(-low), h | 0x8000);
+        assert_int_equal(rdg_half_from_f32(mid), h & 1 ? h + 1 : h);
+        assert_int_equal(rdg_half_from_f32(nextafterf(mid, 0)), h);
+        assert_int_equal(rdg_half_from_f32(nextafterf(mid, INFINITY)), h + 1);
+    }
+    assert_int_equal(rdg_half_from_f32(INFINITY), 0x7c00);
+    assert_int_equal(rdg_half_from_f32(1e30f), 0x7c00);
+    assert_true(isnan(rdg_half_to_f32(rdg_half_from_f32(NAN))));
+}
+
+static void bfloat_rounds_to_even(void **state)
+{
+    (void)state;
+    for (unsigned b = 0; b < 0x7f80; b++) {
+        uint32_t bits = b << 16;
+        assert_int_equal(rdg_bfloat16_from_f32(rdg_f32_from_bits(bits)), b);
+        assert_int_equal(rdg_bfloat16_from_f32(rdg_f32_from_bits(bits | 0x7fff)), b);
+        assert_int_equal(rdg_bfloat16_from_f32(rdg_f32_from_bits(bits | 0x8000)), b & 1 ? b + 1 : b);
+        assert_int_equal(rdg_bfloat16_from_f32(rdg_f32_from_bits(bits | 0x8001)), b + 1);
+    }
+    assert_true(isnan(rdg_bfloat16_to_f32(rdg_bfloat16_from_f32(NAN))));
+    assert_true(isnan(rdg_bfloat16_to_f32(rdg_bfloat16_from_f32(rdg_f32_from_bits(0x7f800001)))));
+}
+
+static void sizes_are_checked(void **state)
+{
+    (void)state;
+    assert_null(rdg_alloc_array(SIZE_MAX / 2, 3));
+    assert_null(rdg_realloc_array(NULL, SIZE_MAX / 2, 3));
+    assert_null(rdg_alloc_aligned(64, SIZE_MAX - 8));
+    rdg_arena a;
+    rdg_arena_init(&a);
+    assert_null(rdg_arena_alloc(&a, SIZE_MAX - 4));
+    assert_null(rdg_arena_array(&a, SIZE_MAX / 4, 8));
+    char *small = rdg_arena_strndup(&a, "abc", 3), *large = rdg_arena_alloc(&a, 200000),
+         *next = rdg_arena_alloc(&a, 16);
+    assert_non_null(small);
+    assert_non_null(large);
+    assert_true(next > small && next - small < 1024); /* the head block goes on being used */
+    rdg_arena_finish(&a);
+}
+
+static void buffer_error_is_sticky(void **state)
+{
+    (void)state;
+    rdg_buf b;
+    rdg_buf_init(&b);
+    b.limit = 10;
+    rdg_buf_puts(&b, "12345");
+    rdg_buf_printf(&b, "%d", 67890);
+    assert_false(b.failed);
+    assert_string_equal(b.data, "1234567890");
+    rdg_buf_putc(&b, '!');
+    assert_true(b.failed);
+    assert_null(rdg_buf_take(&b));
+    rdg_buf_puts(&b, "again");
+    char *s = rdg_buf_take(&b);
+    assert_string_equal(s, "again");
+    rdg_free(s);
+}
+
+static void error_prefix_keeps_the_message(void **state)
+{
+    (void)state;
+    rdg_error e = {0};
+    rdg_fail(&e, RDG_E_MALFORMED, "offset %d", 7);
+    rdg_fail_prefix(&e, RDG_E_MALFORMED, "'%s'", "file");
+    assert_string_equal(e.message, "'file': offset 7");
+    char longer[2000];
+    memset(longer, 'x', sizeof longer - 1);
+    longer[sizeof longer - 1] = 0;
+    rdg_fail_prefix(&e, RDG_E_MALFORMED, "%s", longer);
+    assert_true(strlen(e.message) < sizeof e.message);
+}
+
+static void output_is_whole_or_absent(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/ridge-base-XXXXXX";
+    rdg_error e = {0};
+    rdg_out o;
+    assert_non_null(mkdtemp(dir));
+    char *path = rdg_path_join(dir, "out");
+    assert_int_equal(rdg_out_open(&o, path, &e), RDG_OK);
+    assert_int_equal(rdg_out_write(&o, "abcdef", 6, &e), RDG_OK);
+    assert_false(rdg_file_exists(path));
+    rdg_out_close(&o);
+    assert_int_equal(rmdir(dir), 0); /* nothing was left */
+    assert_int_equal(mkdir(dir, 0700), 0);
+    assert_int_equal(rdg_out_open(&o, path, &e), RDG_OK);
+    assert_int_equal(rdg_out_write(&o, "abcdef", 6, &e), RDG_OK);
+    assert_int_equal(rdg_out_patch(&o, 2, "XY", 2, &e), RDG_OK);
+    assert_int_equal(rdg_out_patch(&o, 5, "XY", 2, &e), RDG_E_INTERNAL);
+    assert_int_equal(rdg_out_commit(&o, &e), RDG_OK);
+    rdg_out_close(&o);
+    char *text;
+    size_t n;
+    assert_int_equal(rdg_file_read(path, 100, false, &text, &n, &e), RDG_OK);
+    assert_string_equal(text, "abXYef");
+    rdg_free(text);
+    assert_int_equal(rdg_file_read(path, 5, false, &text, &n, &e), RDG_E_LIMIT);
+    assert_int_equal(rdg_file_read(dir, 5, false, &text, &n, &e), RDG_E_IO);
+    assert_non_null(strstr(e.message, "directory"));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(dir), 0);
+    rdg_free(path);
+}
+
+static void maps_refuse_what_is_not_a_file(void **state)
+{
+    (void)state;
+    rdg_error e = {0};
+    rdg_map m;
+    assert_int_equal(rdg_map_open(&m, "/tmp", &e), RDG_E_IO);
+    assert_non_null(strstr(e.message, "directory"));
+    assert_int_equal(rdg_map_open(&m, "/dev/null", &e), RDG_E_IO);
+    assert_int_equal(rdg_map_open(&m, "/nonexistent/file", &e), RDG_E_IO);
+    rdg_map_close(&m);
+}
+
+enum { ROUNDS = 2000, MOST_THREADS = 5 };
+typedef struct rounds {
+    rdg_pool *pool;
+    atomic_int counter;
+    atomic_int wrong;
+} rounds;
+
+static void count_rounds(void *ctx, int thread, int n_threads)
+{
+    rounds *r = ctx;
+    (void)thread;
+    for (int i = 0; i < ROUNDS; i++) {
+        atomic_fetch_add(&r->counter, 1);
+        rdg_pool_barrier(r->pool);
+        if (atomic_load(&r->counter) != (i + 1) * n_threads) atomic_fetch_add(&r->wrong, 1);
+        rdg_pool_barrier(r->pool);
+    }
+}
+
+static void barrier_holds(void **state)
+{
+    (void)state;
+    rdg_error e = {0};
+    for (int n = 1; n <= MOST_THREADS; n += 2) {
+        rounds r = {0};
+        assert_int_equal(rdg_pool_create(n, &r.pool, &e), RDG_OK);
+        for (int run = 0; run < 3; run++) {
+            atomic_store(&r.counter, 0);
+            rdg_pool_run(r.pool, count_rounds, &r);
+            assert_int_equal(atomic_load(&r.counter), ROUNDS * n);
+        }
+        assert_int_equal(atomic_load(&r.wrong), 0);
+        rdg_pool_destroy(r.pool);
+    }
+    rdg_pool *p;
+    assert_int_equal(rdg_pool_create(0, &p, &e), RDG_E_ARGUMENT);
+    assert_int_equal(rdg_pool_create(5000, &p, &e), RDG_E_ARGUMENT);
+}
+
+static void rng_is_reproducible(void **state)
+{
+    (void)state;
+    rdg_rng a, b;
+    rdg_rng_seed(&a, 42);
+    rdg_rng_seed(&b, 42);
+    double sum = 0, squares = 0;
+    for (int i = 0; i < 100000; i++) {
+        float x = rdg_rng_normal(&a);
+        assert_true(x == rdg_rng_normal(&b));
+        sum += x;
+        squares += (double)x * x;
+    }
+    assert_true(fabs(sum / 100000) < 0.02 && fabs(squares / 100000 - 1) < 0.03);
+    for (int i = 0; i < 1000; i++) assert_true(rdg_rng_below(&a, 7) < 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(half_to_float_is_exact),
+        cmocka_unit_test(half_from_float_rounds_to_even),
+        cmocka_unit_test(bfloat_rounds_to_even),
+        cmocka_unit_test(sizes_are_checked),
+        cmocka_unit_test(buffer_error_is_sticky),
+        cmocka_unit_test(error_prefix_keeps_the_message),
+        cmocka_unit_test(output_is_whole_or_absent),
+        cmocka_unit_test(maps_refuse_what_is_not_a_file),
+        cmocka_unit_test(barrier_holds),
+        cmocka_unit_test(rng_is_reproducible),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
