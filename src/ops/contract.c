@@ -1,6 +1,7 @@
 #include "ops/contract.h"
 
 #include <ridge/quantize.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -147,4 +148,14 @@ void rdg_cost_elementwise(const rdg_op_call *call, double flops_per_output_eleme
     for (int i = 0; i < call->op->n_operands; i++)
         if (call->op->operands[i].flags & RDG_OPERAND_OUT)
             cost->flops += flops_per_output_element * (double)rdg_tensor_n_elements(&call->operand[i]);
+}
+
+double rdg_product_size(const float *a, const float *b, int64_t n)
+{
+    double x = 0.0, y = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        x += (double)a[i] * (double)a[i];
+        y += (double)b[i] * (double)b[i];
+    }
+    return sqrt(x) * sqrt(y) / sqrt((double)n);
 }

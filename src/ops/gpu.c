@@ -131,9 +131,11 @@ rdg_err rdg_gpu_cache_kernel(rdg_gpu_cache *c, const rdg_gpu_dispatch *d, rdg_ke
     }
     const rdg_gpu_module *m = rdg_gpu_module_find(d->module);
     static const unsigned char none[4];
-    bool fake = !strcmp(rdg_device_get_facts(c->device)->backend, "trace"); /* runs nothing: code is not needed */
+    bool fake =
+        !strcmp(rdg_device_get_facts(c->device)->backend, "trace"); /* runs nothing: code is not needed */
     if (!m && !fake)
-        return rdg_fail(e, RDG_E_UNSUPPORTED, "kernel %s is not in this build: it needs a newer GLSL compiler", d->module);
+        return rdg_fail(e, RDG_E_UNSUPPORTED,
+                        "kernel %s is not in this build: it needs a newer GLSL compiler", d->module);
     if (!rdg_grow(&c->entries, c->n_entries, &c->cap_entries, sizeof *c->entries))
         return rdg_fail(e, RDG_E_NOMEM, "no memory for a kernel");
     rdg_kernel_desc desc = {.name = d->module,
@@ -165,8 +167,8 @@ rdg_err rdg_gpu_dispatch_all(rdg_gpu_cache *c, rdg_list *l, const rdg_gpu_dispat
     return RDG_OK;
 }
 
-rdg_err rdg_gpu_record(rdg_gpu_cache *c, rdg_list *l, const rdg_op_call *call, const rdg_variant *v, uint64_t scratch,
-                       rdg_error *e)
+rdg_err rdg_gpu_record(rdg_gpu_cache *c, rdg_list *l, const rdg_op_call *call, const rdg_variant *v,
+                       uint64_t scratch, rdg_error *e)
 {
     rdg_gpu_env env = {.facts = rdg_device_get_facts(c->device), .cache = c, .scratch = scratch};
     rdg_gpu_dispatch d[RDG_GPU_MAX_DISPATCHES];
@@ -175,7 +177,8 @@ rdg_err rdg_gpu_record(rdg_gpu_cache *c, rdg_list *l, const rdg_op_call *call, c
     int n = v->gpu->encode(call, &env, d, &why);
     if (n <= 0) {
         if (e) *e = why;
-        return rdg_fail_prefix(e, why.code ? why.code : RDG_E_INTERNAL, "%s: variant %s", call->op->name, v->name);
+        return rdg_fail_prefix(e, why.code ? why.code : RDG_E_INTERNAL, "%s: variant %s", call->op->name,
+                               v->name);
     }
     rdg_err rc = rdg_gpu_dispatch_all(c, l, d, n, e);
     return rc ? rdg_fail_prefix(e, rc, "%s: variant %s", call->op->name, v->name) : RDG_OK;
@@ -203,8 +206,8 @@ rdg_err rdg_gpu_run_host(rdg_gpu_cache *c, const rdg_variant *v, rdg_op_call *ca
         rdg_tensor *t = &call->operand[i];
         if (!rdg_tensor_present(t)) continue;
         begin[i] = total;
-        /* Operands that share host memory share device memory too: out may be x itself. The distance between addresses
-         * is kept modulo 16, so that unaligned slices stay unaligned. */
+        /* Operands that share host memory share device memory too: out may be x itself. The distance between
+         * addresses is kept modulo 16, so that unaligned slices stay unaligned. */
         for (int k = 0; k < i; k++)
             if (rdg_tensor_present(&saved[k]) && saved[k].data == t->data) begin[i] = begin[k];
         if (begin[i] == total) {
@@ -217,7 +220,8 @@ rdg_err rdg_gpu_run_host(rdg_gpu_cache *c, const rdg_variant *v, rdg_op_call *ca
     rc = rdg_buffer_create(d, RDG_MEMORY_DEVICE, (uint64_t)total, "operands", &dev, e);
     if (!rc) rc = rdg_buffer_create(d, RDG_MEMORY_UPLOAD, (uint64_t)total, "operands in", &up, e);
     if (!rc) rc = rdg_buffer_create(d, RDG_MEMORY_READBACK, (uint64_t)total, "operands out", &down, e);
-    if (!rc && scratch_bytes) rc = rdg_buffer_create(d, RDG_MEMORY_DEVICE, scratch_bytes, "scratch", &scratch, e);
+    if (!rc && scratch_bytes)
+        rc = rdg_buffer_create(d, RDG_MEMORY_DEVICE, scratch_bytes, "scratch", &scratch, e);
     if (!rc) rc = rdg_list_create(d, 0, 0, call->op->name, &l, e);
     if (rc) goto done;
     for (int i = 0; i < n; i++) {
@@ -228,7 +232,8 @@ rdg_err rdg_gpu_run_host(rdg_gpu_cache *c, const rdg_variant *v, rdg_op_call *ca
         t->buffer_offset = (uint64_t)begin[i];
     }
     rdg_list_copy(l, dev, 0, up, 0, (uint64_t)total);
-    if (scratch) rdg_list_fill(l, scratch, 0, scratch_bytes / 4 * 4, 0x7fc12345u); /* NaN: scratch is undefined */
+    if (scratch)
+        rdg_list_fill(l, scratch, 0, scratch_bytes / 4 * 4, 0x7fc12345u); /* NaN: scratch is undefined */
     rdg_list_barrier(l);
     rc = rdg_gpu_record(c, l, call, v, scratch ? rdg_buffer_address(scratch) : 0, e);
     if (rc) goto done;

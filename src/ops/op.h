@@ -90,8 +90,9 @@ typedef enum rdg_tolerance_kind {
     RDG_TOLERANCE_INHERIT,    /* a variant's: the operation's applies */
     RDG_TOLERANCE_EXACT,      /* equal bits of the output type (copies, integers, dequantisation) */
     RDG_TOLERANCE_ULP,        /* elementwise: |got - ref| <= bound * ulp(ref) + bound * FLT_MIN */
-    RDG_TOLERANCE_NORMALISED, /* sums: ||got - ref|| / ||ref|| <= bound per output row, and no element off by more
-                               * than 8 * bound * rms(row) + bound * |ref| */
+    RDG_TOLERANCE_NORMALISED, /* sums: ||got - ref|| <= bound * ||size|| per output row, and no element off by more than
+                               * 8 * bound * size + bound * |ref|. The size of an element is the operation's
+                               * `magnitude`, or the root mean square of the reference's row */
 } rdg_tolerance_kind;
 typedef struct rdg_tolerance {
     rdg_tolerance_kind kind;
@@ -126,14 +127,19 @@ typedef struct rdg_variant {
     const rdg_cpu_kernel *cpu;                /* backend CPU */
     const struct rdg_gpu_kernel *gpu;         /* other backends */
     rdg_tolerance tolerance;                  /* INHERIT, or its own with the reason in a comment */
+    /* For variants that round activations to 8 bits: what holds when that loses nothing, because the activations are a
+     * power of two times integers up to 127. INHERIT: no difference. Finds errors that `tolerance` would hide. */
+    rdg_tolerance grid_tolerance;
 } rdg_variant;
 
-/* A shape worth checking. `make` fills shapes, types, strides and params of a call (no data); the checker allocates,
- * fills inputs with seeded random data of the kind asked for, and calls `prepare` for operands whose values have a
- * meaning (indices, positions). Returns false when i is past the last case. */
+/* Shapes worth checking. `make` fills shapes, types, strides and params of a call (no data) and a name; it returns false
+ * when i is past the last case. The checker allocates, fills inputs with seeded random data, and calls `prepare` for
+ * operands whose values have a meaning (indices, positions). */
+enum { RDG_CASE_NAME_BYTES = 96 };
 typedef struct rdg_case_set {
-    bool (*make)(int i, rdg_op_call *call, const char **name);
+    bool (*make)(int i, rdg_op_call *call, char name[RDG_CASE_NAME_BYTES]);
     void (*prepare)(int i, rdg_op_call *call, uint64_t seed); /* NULL = nothing special; host data is allocated */
+    int (*alias)(int i, int operand); /* the operand whose memory this one shares (in place), or -1; NULL = none does */
 } rdg_case_set;
 
 struct rdg_op {
@@ -149,6 +155,9 @@ struct rdg_op {
      * operand number, NULL for inputs); for INOUT it holds the old values on entry. Inputs are read from the call. */
     rdg_err (*reference)(const rdg_op_call *call, double *const *out, rdg_error *e);
     rdg_tolerance tolerance;
+    /* NORMALISED sums: the size that the rounding error of each output element is measured by, as reference() gives its
+     * value. A sum of products that cancels has the rounding errors of its terms. NULL: the reference's row decides. */
+    rdg_err (*magnitude)(const rdg_op_call *call, double *const *out, rdg_error *e);
     const rdg_variant *const *variants; /* best first; NULL-terminated list of rows */
     const rdg_case_set *cases;
     const char *gaps; /* reasons for backends without a variant, or NULL: "cuda: …; metal: …" */

@@ -1,4 +1,5 @@
 #include "ops/act/act.h"
+#include "ops/act/act_cases.h"
 #include "ops/act/act_variants.h"
 #include "ops/gpu_rows.h"
 #include "ops/contract.h"
@@ -67,4 +68,5 @@ const rdg_op rdg_op_act = {
     .reference = reference,
     .tolerance = {RDG_TOLERANCE_ULP, 4},
     .variants = variants,
+    .cases = &rdg_act_cases,
 };

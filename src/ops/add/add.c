@@ -1,4 +1,5 @@
 #include "ops/add/add.h"
+#include "ops/add/add_cases.h"
 #include "ops/add/add_variants.h"
 #include "ops/gpu_rows.h"
 #include "ops/contract.h"
@@ -60,4 +61,5 @@ const rdg_op rdg_op_add = {
     .reference = reference,
     .tolerance = {RDG_TOLERANCE_NORMALISED, 5e-7}, /* three roundings; cancellation rules out ULP */
     .variants = variants,
+    .cases = &rdg_add_cases,
 };

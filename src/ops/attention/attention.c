@@ -1,8 +1,10 @@
 #include "ops/attention/attention.h"
+#include "ops/attention/attention_cases.h"
 #include "ops/attention/attention_variants.h"
 #include "ops/gpu_rows.h"
 #include "ops/contract.h"
 #include "base/mem.h"
+#include "quant/quant.h"
 
 #include <math.h>
 
@@ -57,14 +59,15 @@ static void cost(const rdg_op_call *call, rdg_cost *c)
     c->flops = (double)pairs * (double)q->dim[1] * (2.0 * (double)(q->dim[0] + v->dim[0]) + 4.0);
 }
 
-/* One head of one token. score: room for the visible keys. */
-static void attend(const rdg_op_call *call, int64_t h, int64_t t, double *score, double *o)
+/* One head of one token. score: room for the visible keys, row: for a key or a value. */
+static void attend(const rdg_op_call *call, int64_t h, int64_t t, double *score, float *row, double *o)
 {
     const rdg_tensor *q = &call->operand[RDG_ATTENTION_Q], *k = &call->operand[RDG_ATTENTION_K],
                      *v = &call->operand[RDG_ATTENTION_V], *sinks = &call->operand[RDG_ATTENTION_SINKS];
     const rdg_attention_params *p = RDG_PARAMS(call, rdg_attention_params);
+    const float *query = rdg_tensor_row(q, h, t, 0);
     const int64_t g = h / (q->dim[1] / k->dim[2]), n_slots = k->dim[1];
-    const int64_t pos = (int64_t)rdg_tensor_get(&call->operand[RDG_ATTENTION_POS], t, 0, 0, 0);
+    const int64_t pos = ((const int32_t *)call->operand[RDG_ATTENTION_POS].data)[t];
     int64_t first = 0, end = p->causal ? pos + 1 : call->n_visible;
     if (p->causal && p->window > 0) first = RDG_MAX(0, pos - p->window + 1);
     for (int64_t i = 0; i < v->dim[0]; i++) o[i] = 0.0;
@@ -72,8 +75,8 @@ static void attend(const rdg_op_call *call, int64_t h, int64_t t, double *score,
     double best = rdg_tensor_present(sinks) ? rdg_tensor_get(sinks, h, 0, 0, 0) : -INFINITY, sum = 0.0;
     for (int64_t j = first; j < end; j++) {
         double s = 0.0;
-        for (int64_t i = 0; i < q->dim[0]; i++)
-            s += rdg_tensor_get(q, i, h, t, 0) * rdg_tensor_get(k, i, j % n_slots, g, 0);
+        rdg_quant_ops[k->type].dequantise(rdg_tensor_row(k, j % n_slots, g, 0), row, k->dim[0]);
+        for (int64_t i = 0; i < q->dim[0]; i++) s += (double)query[i] * (double)row[i];
         s *= (double)p->scale;
         if (p->softcap > 0.0f) s = (double)p->softcap * tanh(s / (double)p->softcap);
         score[j - first] = s;
@@ -81,25 +84,29 @@ static void attend(const rdg_op_call *call, int64_t h, int64_t t, double *score,
     }
     if (rdg_tensor_present(sinks)) sum = exp(rdg_tensor_get(sinks, h, 0, 0, 0) - best);
     for (int64_t j = first; j < end; j++) sum += score[j - first] = exp(score[j - first] - best);
-    for (int64_t j = first; j < end; j++)
-        for (int64_t i = 0; i < v->dim[0]; i++)
-            o[i] += score[j - first] / sum * rdg_tensor_get(v, i, j % n_slots, g, 0);
+    for (int64_t j = first; j < end; j++) {
+        rdg_quant_ops[v->type].dequantise(rdg_tensor_row(v, j % n_slots, g, 0), row, v->dim[0]);
+        for (int64_t i = 0; i < v->dim[0]; i++) o[i] += score[j - first] / sum * (double)row[i];
+    }
 }
 
 static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error *e)
 {
     const rdg_tensor *q = &call->operand[RDG_ATTENTION_Q], *pos = &call->operand[RDG_ATTENTION_POS];
-    int64_t most = call->n_visible;
+    const int64_t dim_v = call->operand[RDG_ATTENTION_V].dim[0];
+    int64_t most = RDG_MAX(call->n_visible, 1);
+    rdg_err err = RDG_OK;
     for (int64_t t = 0; t < q->dim[2]; t++)
         most = RDG_MAX(most, (int64_t)rdg_tensor_get(pos, t, 0, 0, 0) + 1);
-    double *score = rdg_alloc_array((size_t)RDG_MAX(most, 1), sizeof *score);
-    if (!score) return rdg_fail(e, RDG_E_NOMEM, "no memory for %lld scores", (long long)most);
-    for (int64_t t = 0; t < q->dim[2]; t++)
+    double *score = rdg_alloc_array((size_t)most, sizeof *score);
+    float *row = rdg_alloc_array((size_t)RDG_MAX(q->dim[0], dim_v), sizeof *row);
+    if (!score || !row) err = rdg_fail(e, RDG_E_NOMEM, "no memory for %lld scores", (long long)most);
+    for (int64_t t = 0; !err && t < q->dim[2]; t++)
         for (int64_t h = 0; h < q->dim[1]; h++)
-            attend(call, h, t, score,
-                   out[RDG_ATTENTION_OUT] + (t * q->dim[1] + h) * call->operand[RDG_ATTENTION_OUT].dim[0]);
+            attend(call, h, t, score, row, out[RDG_ATTENTION_OUT] + (t * q->dim[1] + h) * dim_v);
+    rdg_free(row);
     rdg_free(score);
-    return RDG_OK;
+    return err;
 }
 
 static const rdg_operand_spec operands[] = {{"q", RDG_OPERAND_IN},
@@ -125,4 +132,5 @@ const rdg_op rdg_op_attention = {
     .reference = reference,
     .tolerance = {RDG_TOLERANCE_NORMALISED, 5e-6}, /* an error of a score is an error of its weight */
     .variants = variants,
+    .cases = &rdg_attention_cases,
 };

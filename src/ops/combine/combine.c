@@ -1,4 +1,5 @@
 #include "ops/combine/combine.h"
+#include "ops/combine/combine_cases.h"
 #include "ops/combine/combine_variants.h"
 #include "ops/gpu_rows.h"
 #include "ops/contract.h"
@@ -56,4 +57,5 @@ const rdg_op rdg_op_combine = {
     .reference = reference,
     .tolerance = {RDG_TOLERANCE_NORMALISED, 1e-6},
     .variants = variants,
+    .cases = &rdg_combine_cases,
 };

@@ -1,4 +1,5 @@
 #include "ops/embed/embed.h"
+#include "ops/embed/embed_cases.h"
 #include "ops/embed/embed_variants.h"
 #include "ops/gpu_rows.h"
 #include "ops/contract.h"
@@ -56,4 +57,5 @@ const rdg_op rdg_op_embed = {
     .reference = reference,
     .tolerance = {RDG_TOLERANCE_ULP, 1}, /* the product with scale is rounded once */
     .variants = variants,
+    .cases = &rdg_embed_cases,
 };

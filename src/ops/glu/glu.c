@@ -1,4 +1,5 @@
 #include "ops/glu/glu.h"
+#include "ops/glu/glu_cases.h"
 #include "ops/glu/glu_variants.h"
 #include "ops/gpu_rows.h"
 #include "ops/contract.h"
@@ -81,4 +82,5 @@ const rdg_op rdg_op_glu = {
     .reference = reference,
     .tolerance = {RDG_TOLERANCE_ULP, 4},
     .variants = variants,
+    .cases = &rdg_glu_cases,
 };

@@ -1,4 +1,5 @@
 #include "ops/kv_store/kv_store.h"
+#include "ops/kv_store/kv_store_cases.h"
 #include "ops/kv_store/kv_store_variants.h"
 #include "ops/gpu_rows.h"
 #include "ops/contract.h"
@@ -72,4 +73,5 @@ const rdg_op rdg_op_kv_store = {
     .reference = reference,
     .tolerance = {RDG_TOLERANCE_EXACT, 0},
     .variants = variants,
+    .cases = &rdg_kv_store_cases,
 };

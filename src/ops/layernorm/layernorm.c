@@ -1,4 +1,5 @@
 #include "ops/layernorm/layernorm.h"
+#include "ops/layernorm/layernorm_cases.h"
 #include "ops/layernorm/layernorm_variants.h"
 #include "ops/gpu_rows.h"
 #include "ops/contract.h"
@@ -72,4 +73,5 @@ const rdg_op rdg_op_layernorm = {
     .reference = reference,
     .tolerance = {RDG_TOLERANCE_NORMALISED, 2e-6},
     .variants = variants,
+    .cases = &rdg_layernorm_cases,
 };

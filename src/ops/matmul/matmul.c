@@ -1,10 +1,13 @@
 #include "ops/matmul/matmul.h"
 #include "ops/matmul/matmul_contract.h"
+#include "ops/matmul/matmul_cases.h"
 #include "ops/matmul/matmul_variants.h"
 #include "ops/gpu_rows.h"
 #include "ops/contract.h"
 #include "base/mem.h"
 #include "quant/quant.h"
+
+#include <math.h>
 
 const rdg_operand_spec rdg_matmul_operands[5] = {{"weight", RDG_OPERAND_IN},
                                                  {"x", RDG_OPERAND_IN},
@@ -69,6 +72,23 @@ rdg_err rdg_matmul_reference(const rdg_op_call *call, double *const *out, rdg_er
     return err;
 }
 
+/* What the sum of n products of random signs would be: |w| |x| / sqrt(n), with bias and residual on top. */
+rdg_err rdg_matmul_magnitude(const rdg_op_call *call, double *const *out, rdg_error *e)
+{
+    const rdg_tensor *weight = &call->operand[RDG_MATMUL_WEIGHT], *x = &call->operand[RDG_MATMUL_X];
+    const int64_t n_columns = weight->dim[0], n_rows = weight->dim[1];
+    float *w = rdg_alloc_array((size_t)n_columns, sizeof *w);
+    if (!w) return rdg_fail(e, RDG_E_NOMEM, "no memory for a row of %lld columns", (long long)n_columns);
+    for (int64_t r = 0; r < n_rows; r++) {
+        rdg_quant_ops[weight->type].dequantise(rdg_tensor_row(weight, r, 0, 0), w, n_columns);
+        for (int64_t t = 0; t < x->dim[1]; t++)
+            out[RDG_MATMUL_OUT][t * n_rows + r] = rdg_product_size(w, rdg_tensor_row(x, t, 0, 0), n_columns) +
+                                                  fabs((double)rdg_matmul_finish(call, 0.0f, r, t));
+    }
+    rdg_free(w);
+    return RDG_OK;
+}
+
 static const rdg_variant *const variants[] = {
 #if defined(__x86_64__)
     &rdg_matmul_q8_avx512, &rdg_matmul_float_avx512,
@@ -84,5 +104,7 @@ const rdg_op rdg_op_matmul = {
     .cost = rdg_matmul_cost,
     .reference = rdg_matmul_reference,
     .tolerance = {RDG_TOLERANCE_NORMALISED, 2e-6},
+    .magnitude = rdg_matmul_magnitude,
     .variants = variants,
+    .cases = &rdg_matmul_cases,
 };

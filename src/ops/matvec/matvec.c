@@ -1,6 +1,7 @@
 /* matvec: matmul's contract for up to RDG_MATVEC_MAX_TOKENS tokens, where reading the weights is what takes
  * the time. */
 #include "ops/matmul/matmul.h"
+#include "ops/matmul/matmul_cases.h"
 #include "ops/matmul/matmul_contract.h"
 #include "ops/matvec/matvec_variants.h"
 #include "ops/gpu_rows.h"
@@ -26,5 +27,7 @@ const rdg_op rdg_op_matvec = {
     .cost = rdg_matmul_cost,
     .reference = rdg_matmul_reference,
     .tolerance = {RDG_TOLERANCE_NORMALISED, 2e-6},
+    .magnitude = rdg_matmul_magnitude,
     .variants = variants,
+    .cases = &rdg_matvec_cases,
 };

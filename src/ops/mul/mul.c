@@ -1,4 +1,5 @@
 #include "ops/mul/mul.h"
+#include "ops/mul/mul_cases.h"
 #include "ops/mul/mul_variants.h"
 #include "ops/gpu_rows.h"
 #include "ops/contract.h"
@@ -50,4 +51,5 @@ const rdg_op rdg_op_mul = {
     .reference = reference,
     .tolerance = {RDG_TOLERANCE_ULP, 1},
     .variants = variants,
+    .cases = &rdg_mul_cases,
 };

@@ -1,4 +1,5 @@
 #include "ops/rmsnorm/rmsnorm.h"
+#include "ops/rmsnorm/rmsnorm_cases.h"
 #include "ops/rmsnorm/rmsnorm_variants.h"
 #include "ops/gpu_rows.h"
 #include "ops/contract.h"
@@ -61,4 +62,5 @@ const rdg_op rdg_op_rmsnorm = {
     .reference = reference,
     .tolerance = {RDG_TOLERANCE_NORMALISED, 1e-6},
     .variants = variants,
+    .cases = &rdg_rmsnorm_cases,
 };

@@ -1,4 +1,5 @@
 #include "ops/rope/rope.h"
+#include "ops/rope/rope_cases.h"
 #include "ops/rope/rope_variants.h"
 #include "ops/gpu_rows.h"
 #include "ops/contract.h"
@@ -85,4 +86,5 @@ const rdg_op rdg_op_rope = {
     .reference = reference,
     .tolerance = {RDG_TOLERANCE_NORMALISED, 1e-6},
     .variants = variants,
+    .cases = &rdg_rope_cases,
 };

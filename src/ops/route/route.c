@@ -1,4 +1,5 @@
 #include "ops/route/route.h"
+#include "ops/route/route_cases.h"
 #include "ops/route/route_variants.h"
 #include "ops/gpu_rows.h"
 #include "ops/contract.h"
@@ -79,4 +80,5 @@ const rdg_op rdg_op_route = {
     .reference = reference,
     .tolerance = {RDG_TOLERANCE_ULP, 4},
     .variants = variants,
+    .cases = &rdg_route_cases,
 };

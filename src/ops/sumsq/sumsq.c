@@ -1,4 +1,5 @@
 #include "ops/sumsq/sumsq.h"
+#include "ops/sumsq/sumsq_cases.h"
 #include "ops/sumsq/sumsq_variants.h"
 #include "ops/gpu_rows.h"
 #include "ops/contract.h"
@@ -73,4 +74,5 @@ const rdg_op rdg_op_sumsq = {
     .reference = reference,
     .tolerance = {RDG_TOLERANCE_NORMALISED, 5e-6}, /* one rounding a token, in order, by contract */
     .variants = variants,
+    .cases = &rdg_sumsq_cases,
 };
