@@ -66,12 +66,13 @@ void rdg_vocab_report_finish(rdg_vocab_report *r)
 
 /* Files -------------------------------------------------------------------------------------------------- */
 
-static bool exists(converter *c, const char *name)
+static rdg_err exists(converter *c, const char *name, bool *found)
 {
     char *path = rdg_path_join(c->dir, name);
-    bool found = path && rdg_file_exists(path);
+    if (!path) return no_memory(c);
+    *found = rdg_file_exists(path);
     rdg_free(path);
-    return found;
+    return RDG_OK;
 }
 
 static rdg_err read_file(converter *c, const char *name, size_t limit, char **data, size_t *bytes)
@@ -89,8 +90,10 @@ static rdg_err read_object(converter *c, const char *name, json_t **out)
     char *data = NULL;
     size_t bytes = 0;
     *out = NULL;
-    if (!exists(c, name)) return RDG_OK;
-    rdg_err err = read_file(c, name, MAX_JSON_BYTES, &data, &bytes);
+    bool found = false;
+    rdg_err err = exists(c, name, &found);
+    if (err || !found) return err;
+    err = read_file(c, name, MAX_JSON_BYTES, &data, &bytes);
     if (err) return err;
     err = rdg_json_parse(data, bytes, name, &rdg_json_small, out, c->e);
     rdg_free(data);
@@ -648,7 +651,9 @@ static rdg_err set_templates(converter *c)
     json_t *file = NULL, *j = json_object_get(c->tokenizer_config, "chat_template");
     rdg_err err = RDG_OK;
     if (json_is_array(j) && (err = set_named_templates(c, j))) return err;
-    if (exists(c, "chat_template.jinja")) {
+    bool found = false;
+    if ((err = exists(c, "chat_template.jinja", &found))) return err;
+    if (found) {
         if ((err = read_file(c, "chat_template.jinja", MAX_TEMPLATE_BYTES, &data, &bytes))) return err;
         rdg_gguf_set_strn(c->writer, "tokenizer.chat_template", data, bytes);
         rdg_free(data);
@@ -752,22 +757,25 @@ static rdg_err from_pair(converter *c)
 
 static rdg_err load_tokens(converter *c)
 {
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt"};
+    enum { JSON, MODEL, VOCAB, MERGES };
+    bool found[RDG_COUNTOF(names)];
     rdg_tokenizer_json t;
-    bool model_file = exists(c, "tokenizer.model");
     rdg_err err;
-    if (exists(c, "tokenizer.json")) {
+    for (int i = 0; i < RDG_COUNTOF(names); i++)
+        if ((err = exists(c, names[i], &found[i]))) return err;
+    if (found[JSON]) {
         if ((err = load_json(c, "tokenizer.json", NULL, &t))) return err;
-        err = model_file && is_sentencepiece_like(&t) ? from_model_file(c, &t) : from_json(c, &t);
+        err = found[MODEL] && is_sentencepiece_like(&t) ? from_model_file(c, &t) : from_json(c, &t);
         rdg_tokenizer_json_finish(&t);
         return err;
     }
-    if (model_file) return from_model_file(c, NULL);
-    if (exists(c, "vocab.json") && exists(c, "merges.txt")) return from_pair(c);
-    return rdg_fail(
-        c->e, RDG_E_NOT_FOUND,
-        "%s: no tokenizer.json, tokenizer.model or vocab.json with merges.txt: the result will work with "
-        "token ids only",
-        c->dir);
+    if (found[MODEL]) return from_model_file(c, NULL);
+    if (found[VOCAB] && found[MERGES]) return from_pair(c);
+    return rdg_fail(c->e, RDG_E_NOT_FOUND,
+                    "%s: no tokenizer.json, tokenizer.model or vocab.json with merges.txt: the result will "
+                    "work with token ids only",
+                    c->dir);
 }
 
 rdg_err rdg_vocab_convert(const char *dir, int64_t n_vocab, rdg_gguf_writer *w, rdg_vocab_report *r,

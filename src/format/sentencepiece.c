@@ -10,14 +10,20 @@ enum { MAX_TOKENS = 1 << 24, BUDGET_FACTOR = 160, BUDGET_BASE = 1 << 20 };
 
 typedef struct budget {
     size_t left;
+    rdg_err failed; /* why an allocation was refused */
 } budget;
 
 static void *budget_alloc(void *user, size_t bytes)
 {
     budget *b = user;
-    if (bytes > b->left) return NULL;
+    if (bytes > b->left) {
+        b->failed = RDG_E_LIMIT;
+        return NULL;
+    }
     b->left -= bytes;
-    return rdg_alloc(bytes);
+    void *p = rdg_alloc(bytes);
+    if (!p) b->failed = RDG_E_NOMEM;
+    return p;
 }
 
 static void budget_free(void *user, void *p)
@@ -103,7 +109,8 @@ rdg_err rdg_sentencepiece_parse(const void *data, size_t bytes, rdg_sentencepiec
         return rdg_fail(e, RDG_E_LIMIT, "tokenizer.model: %zu bytes is too long", bytes);
     RdgSpm__Model *in = rdg_spm__model__unpack(&allocator, bytes, data);
     if (!in)
-        return rdg_fail(e, RDG_E_MALFORMED, "tokenizer.model: not a SentencePiece model (%zu bytes)", bytes);
+        return rdg_fail(e, b.failed ? b.failed : RDG_E_MALFORMED, "tokenizer.model: %s (%zu bytes)",
+                        b.failed ? "not enough memory to unpack it" : "not a SentencePiece model", bytes);
     rdg_err err;
     if (in->n_pieces == 0)
         err = rdg_fail(e, RDG_E_MALFORMED, "tokenizer.model: no pieces");

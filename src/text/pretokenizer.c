@@ -71,7 +71,7 @@ static rdg_err compile(struct expression *x, rdg_str text, pcre2_compile_context
                       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &at, context);
     if (!x->code) {
         pcre2_get_error_message(code, message, sizeof message);
-        err = rdg_fail(e, code == PCRE2_ERROR_NOMEMORY ? RDG_E_NOMEM : RDG_E_MALFORMED,
+        err = rdg_fail(e, code == PCRE2_ERROR_HEAP_FAILED ? RDG_E_NOMEM : RDG_E_MALFORMED,
                        "pre-tokeniser expression \"%.100s\": %s at offset %zu", b.data ? b.data : "",
                        (char *)message, (size_t)at);
         goto done;
