@@ -33,9 +33,6 @@ rdg_err rdg_dequantise_rows(rdg_type t, const void *src, float *dst, int64_t n_r
 rdg_err rdg_quantise_rows(rdg_type t, const float *src, void *dst, int64_t n_rows, int64_t n_columns,
                           const float *importance, rdg_error *e);
 
-/* Index of the first block whose scale (or, for F32, F16 and BF16, value) is not finite, or -1. Any alignment. */
-int64_t rdg_first_bad_block(rdg_type t, const void *src, int64_t n_blocks);
-
 typedef struct rdg_imatrix rdg_imatrix; /* see imatrix.h */
 
 typedef struct rdg_tensor_override {

@@ -1,11 +1,9 @@
 /* Proving a file sound, as far as a file can be: `inspect --verify`. */
 #include "engine/model_internal.h"
+#include "format/verify.h"
 #include <ridge/evaluate.h>
 #include <ridge/quantize.h>
 
-#include "base/pool.h"
-
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -54,51 +52,13 @@ static rdg_err verify_checksums(const rdg_gguf *g, void (*problem)(void *user, c
     return err == RDG_E_NOT_FOUND ? RDG_OK : err;
 }
 
-typedef struct value_check {
-    const rdg_gguf *gguf;
-    int64_t *first_bad; /* per tensor: block index, or -1 */
-    atomic_llong next;
-} value_check;
-
-static void check_values(void *ctx, int thread, int n_threads)
-{
-    value_check *v = ctx;
-    (void)thread;
-    (void)n_threads;
-    for (;;) {
-        int64_t i = atomic_fetch_add(&v->next, 1);
-        if (i >= rdg_gguf_n_tensors(v->gguf)) return;
-        const rdg_gguf_tensor *t = rdg_gguf_tensor_at(v->gguf, i);
-        int64_t n_blocks = (int64_t)(t->n_elements / (uint64_t)rdg_type_block_elems(t->type));
-        v->first_bad[i] = rdg_first_bad_block(t->type, t->data, n_blocks);
-    }
-}
-
-/* Every value, or every scale of a block format, must be finite. */
 static rdg_err verify_values(const rdg_gguf *g, int n_threads, void (*problem)(void *user, const char *text), void *user,
-                             rdg_error *e)
+                             const rdg_log *log, rdg_error *e)
 {
-    char line[192];
-    rdg_pool *pool = NULL;
-    value_check v = {.gguf = g};
-    int64_t n = rdg_gguf_n_tensors(g);
-    v.first_bad = rdg_alloc_array((size_t)n, sizeof *v.first_bad);
-    if (!v.first_bad) return rdg_fail(e, RDG_E_NOMEM, "no memory to check %lld tensors", (long long)n);
-    rdg_err err = rdg_gguf_recheck(g, e);
-    if (!err) err = rdg_pool_create(n_threads, &pool, e);
-    if (err) goto done;
-    atomic_init(&v.next, 0);
-    rdg_pool_run(pool, check_values, &v);
-    for (int64_t i = 0; i < n; i++) {
-        if (v.first_bad[i] < 0) continue;
-        const rdg_gguf_tensor *t = rdg_gguf_tensor_at(g, i);
-        snprintf(line, sizeof line, "tensor '%s' (%s): a value or scale in block %lld is not finite", t->name,
-                 rdg_type_name(t->type), (long long)v.first_bad[i]);
-        problem(user, line);
-    }
-done:
-    rdg_pool_destroy(pool);
-    rdg_free(v.first_bad);
+    rdg_verify_result r;
+    rdg_err err = rdg_gguf_verify(g, n_threads, log, &r, e);
+    for (int64_t i = 0; i < r.n_problems && !err; i++) problem(user, r.problems[i].text);
+    rdg_verify_result_finish(&r);
     return err;
 }
 
@@ -106,7 +66,7 @@ rdg_err rdg_model_verify(const rdg_gguf *g, int n_threads, void (*problem)(void 
                          const rdg_log *log, rdg_error *e)
 {
     if (is_model(g)) verify_shapes(g, problem, user);
-    rdg_err err = verify_values(g, n_threads, problem, user, e);
+    rdg_err err = verify_values(g, n_threads, problem, user, log, e);
     if (!err) err = verify_checksums(g, problem, user, log, e);
     return err;
 }

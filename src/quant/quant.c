@@ -1,5 +1,6 @@
 /* The table of formats, and the public row functions on top of it. */
 #include "quant/quant.h"
+#include "format/verify.h"
 #include "quant/search.h"
 #include "base/cpu.h"
 #include "base/err.h"
@@ -84,33 +85,6 @@ static int64_t find_outside(const float *x, int64_t n, float limit)
     return -1;
 }
 
-static bool block_is_finite(rdg_type t, const unsigned char *p)
-{
-    const rdg_quant_op *op = &rdg_quant_ops[t];
-    for (int i = 0; i < op->n_halves; i++) {
-        rdg_half h;
-        memcpy(&h, p + op->half_at[i], 2);
-        if ((h & 0x7c00u) == 0x7c00u) return false;
-    }
-    if (t == RDG_TYPE_F32 || t == RDG_TYPE_Q8_K) {
-        float f;
-        memcpy(&f, p, 4);
-        return isfinite(f);
-    }
-    if (t == RDG_TYPE_BF16) return (p[1] & 0x7f) != 0x7f || (p[0] & 0x80) == 0;
-    if (t == RDG_TYPE_MXFP4) return p[0] != 0xff;
-    return true;
-}
-
-int64_t rdg_first_bad_block(rdg_type t, const void *src, int64_t n_blocks)
-{
-    int64_t bytes = rdg_type_block_bytes(t);
-    const unsigned char *p = src;
-    for (int64_t i = 0; i < n_blocks; i++, p += bytes)
-        if (!block_is_finite(t, p)) return i;
-    return -1;
-}
-
 /* Beyond these the sums of a search could overflow; the first is also more than any f16 scale can reach. */
 static const float max_element = 1e9f, max_importance = 1e15f;
 
@@ -132,8 +106,7 @@ rdg_err rdg_quantise_row(const rdg_search *search, rdg_type t, const float *src,
         return rdg_fail(e, RDG_E_MALFORMED, "row %lld column %lld: the value %g cannot be stored as %s",
                         (long long)row, (long long)bad, src[bad], rdg_type_name(t));
     rdg_quant_ops[t].quantise(search, src, dst, n_columns, importance);
-    bad = rdg_first_bad_block(t, dst, n_columns / rdg_type_block_elems(t));
-    if (bad >= 0)
+    if (rdg_blocks_not_finite(t, dst, n_columns / rdg_type_block_elems(t), &bad))
         return rdg_fail(e, RDG_E_MALFORMED,
                         "row %lld, columns from %lld: the values are too large for the f16 scales of %s",
                         (long long)row, (long long)(bad * rdg_type_block_elems(t)), rdg_type_name(t));
