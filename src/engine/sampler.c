@@ -31,8 +31,7 @@ void rdg_sampler_defaults(rdg_sampler_params *p)
     };
 }
 
-/* Checks
- * ------------------------------------------------------------------------------------------------------ */
+/* Checks ---------------------------------------------------------------------------------------------- */
 
 static rdg_err check_numbers(const rdg_sampler_params *p, rdg_error *e)
 {
@@ -131,8 +130,7 @@ static bool has_stage(const rdg_sampler *s, const char *name)
     return false;
 }
 
-/* Life
- * -------------------------------------------------------------------------------------------------------- */
+/* Life ------------------------------------------------------------------------------------------------ */
 
 static rdg_err allocate(rdg_sampler *s, rdg_error *e)
 {
@@ -254,8 +252,7 @@ rdg_err rdg_sampler_accept(rdg_sampler *s, int32_t token, rdg_error *e)
     return RDG_OK;
 }
 
-/* Picking
- * ----------------------------------------------------------------------------------------------------- */
+/* Picking --------------------------------------------------------------------------------------------- */
 
 static rdg_err load(rdg_sampler *s, const float *logits, rdg_error *e)
 {

@@ -148,8 +148,7 @@ static double entropy(const rdg_sampler *s, float max, double sum)
     return h;
 }
 
-/* Penalties
- * --------------------------------------------------------------------------------------------------- */
+/* Penalties ------------------------------------------------------------------------------------------- */
 
 /* positive logits / repeat, others * repeat, once a token; then - count * frequency - presence */
 static void apply_penalties(rdg_sampler *s)
@@ -215,8 +214,7 @@ static bool dry_active(const rdg_sampler_params *p)
     return p->dry_multiplier > 0 && p->dry_last_n != 0;
 }
 
-/* Filters
- * ----------------------------------------------------------------------------------------------------- */
+/* Filters --------------------------------------------------------------------------------------------- */
 
 /* keeps logits >= max - n sigma, sigma the standard deviation over the candidates */
 static void apply_top_n_sigma(rdg_sampler *s)
@@ -380,8 +378,7 @@ const rdg_stage rdg_sampler_stages[RDG_SAMPLER_MAX_STAGES] = {
     {"temperature", RDG_STAGE_TEMPERATURE, temperature_active, apply_temperature},
 };
 
-/* Mirostat
- * ---------------------------------------------------------------------------------------------------- */
+/* Mirostat -------------------------------------------------------------------------------------------- */
 
 /* The exponent of Zipf's law that fits the most likely candidates: least squares of ln(p_i / p_(i+1)) on
  * ln((i + 1) / i), i from 1. */

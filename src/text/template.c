@@ -14,8 +14,7 @@ static const rdg_template_limits default_limits = {
     .max_depth = 400,
 };
 
-/* Compiling
- * ---------------------------------------------------------------------------------------------------- */
+/* Compiling ------------------------------------------------------------------------------------------- */
 
 static rdg_err read_limits(const rdg_template_limits *given, rdg_template_limits *l, rdg_error *e)
 {
@@ -71,8 +70,7 @@ void rdg_template_destroy(rdg_template *t)
     rdg_free(t);
 }
 
-/* Budgets
- * ------------------------------------------------------------------------------------------------------ */
+/* Budgets --------------------------------------------------------------------------------------------- */
 
 bool tpl_fail(tpl_run *r, rdg_err code, const char *fmt, ...)
 {
@@ -123,8 +121,7 @@ void tpl_leave(tpl_run *r)
     r->depth--;
 }
 
-/* The conversation
- * --------------------------------------------------------------------------------------------- */
+/* The conversation ------------------------------------------------------------------------------------ */
 
 /* Ones for the origin of input strings: they all share them. */
 static bool input_string(tpl_run *r, const char *p, size_t n, tpl_str *out)
@@ -239,8 +236,7 @@ static bool set_globals(tpl_run *r, const json_t *root)
     return true;
 }
 
-/* Rendering
- * ---------------------------------------------------------------------------------------------------- */
+/* Rendering ------------------------------------------------------------------------------------------- */
 
 static rdg_err give_result(const tpl_buffer *b, rdg_template_result *out, rdg_error *e)
 {

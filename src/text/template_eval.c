@@ -11,8 +11,7 @@ typedef enum flow { FLOW_ERROR, FLOW_ON, FLOW_BREAK, FLOW_CONTINUE } flow;
 static bool eval(tpl_run *r, const tpl_node *n, tpl_scope *s, tpl_value *out);
 static flow execute(tpl_run *r, const tpl_nodes *body, tpl_scope *s);
 
-/* Scopes
- * ------------------------------------------------------------------------------------------------------- */
+/* Scopes ---------------------------------------------------------------------------------------------- */
 
 tpl_value *tpl_scope_get(const tpl_scope *s, tpl_str name)
 {
@@ -87,8 +86,7 @@ static bool assign(tpl_run *r, const tpl_node *target, tpl_value v, tpl_scope *s
     return true;
 }
 
-/* Calls
- * -------------------------------------------------------------------------------------------------------- */
+/* Calls ----------------------------------------------------------------------------------------------- */
 
 static bool eval_args(tpl_run *r, const tpl_call *c, tpl_scope *s, const tpl_value *caller, tpl_args *out)
 {
@@ -274,8 +272,7 @@ bool tpl_call_value(tpl_run *r, const tpl_value *callee, const tpl_args *args, t
     }
 }
 
-/* Expressions
- * --------------------------------------------------------------------------------------------------- */
+/* Expressions ----------------------------------------------------------------------------------------- */
 
 static bool eval_list(tpl_run *r, const tpl_node *n, tpl_scope *s, tpl_value *out)
 {
@@ -464,8 +461,7 @@ static bool eval(tpl_run *r, const tpl_node *n, tpl_scope *s, tpl_value *out)
     return ok;
 }
 
-/* Statements
- * ---------------------------------------------------------------------------------------------------- */
+/* Statements ------------------------------------------------------------------------------------------ */
 
 static bool run_print(tpl_run *r, const tpl_node *n, tpl_scope *s)
 {

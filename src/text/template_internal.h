@@ -2,11 +2,13 @@
  * template_lex.c     text -> tokens (whitespace control happens here)
  * template_parse.c   tokens -> tree in an arena
  * template_eval.c    statements, expressions, scopes, macros
- * template_value.c   truth, equality, order, iteration, attributes, arithmetic
+ * template_value.c   truth, equality, order, iteration
+ * template_access.c  attributes, subscripts, arithmetic, arguments
  * template_print.c   str, repr, JSON, % formatting
- * template_string.c  UTF-8 and the methods of strings
+ * template_string.c  UTF-8, building, searching;   template_string_method.c   the methods of strings
  * template_method.c  methods of other values, global functions, strftime
- * template_filter.c  filters;   template_test.c  tests
+ * template_filter.c  filters on text and numbers;   template_sequence.c   on sequences;   template_test.c
+ * tests
  *
  * All values are immutable, but for namespaces; all memory of a rendering is one arena, so nothing is ever
  * freed and slices of strings share their bytes. Functions that can fail return false and leave the reason in
@@ -20,8 +22,7 @@
 
 #include <jansson.h>
 
-/* Strings
- * ----------------------------------------------------------------------------------------------------- */
+/* Strings --------------------------------------------------------------------------------------------- */
 
 /* Valid UTF-8. origin runs parallel to p, 1 for each byte that came from the input; NULL: none did. */
 typedef struct tpl_str {
@@ -31,8 +32,7 @@ typedef struct tpl_str {
 } tpl_str;
 #define TPL_STR(literal) ((tpl_str){literal, sizeof(literal) - 1, NULL})
 
-/* Tokens
- * ------------------------------------------------------------------------------------------------------ */
+/* Tokens ---------------------------------------------------------------------------------------------- */
 
 typedef enum tpl_token_kind {
     TOK_EOF,
@@ -83,8 +83,7 @@ typedef struct tpl_token {
     } number;
 } tpl_token;
 
-/* Tree
- * -------------------------------------------------------------------------------------------------------- */
+/* Tree ------------------------------------------------------------------------------------------------ */
 
 typedef enum tpl_node_kind {
     /* expressions */
@@ -186,8 +185,7 @@ bool tpl_compile_fail(tpl_compiler *c, rdg_err code, int line, const char *fmt, 
 bool tpl_lex(tpl_compiler *c);
 bool tpl_parse(tpl_compiler *c, tpl_nodes *body);
 
-/* Values
- * ------------------------------------------------------------------------------------------------------ */
+/* Values ---------------------------------------------------------------------------------------------- */
 
 typedef enum tpl_kind {
     TPL_UNDEFINED,
@@ -214,12 +212,13 @@ typedef enum tpl_kind {
 typedef struct tpl_list tpl_list;
 typedef struct tpl_dict tpl_dict;
 
-typedef enum tpl_why {                    /* of an undefined value */
-                       TPL_WHY_NAME,      /* 'name' is undefined */
-                       TPL_WHY_ATTRIBUTE, /* 'owner' has no attribute 'name' */
-                       TPL_WHY_ELEMENT,   /* owner has no element name */
-                       TPL_WHY_UNSAFE,    /* attribute 'name' of 'owner' may not be used */
-                       TPL_WHY_HINT,      /* name is the message */
+/* Why a value is undefined. */
+typedef enum tpl_why {
+    TPL_WHY_NAME,      /* 'name' is undefined */
+    TPL_WHY_ATTRIBUTE, /* 'owner' has no attribute 'name' */
+    TPL_WHY_ELEMENT,   /* owner has no element name */
+    TPL_WHY_UNSAFE,    /* attribute 'name' of 'owner' may not be used */
+    TPL_WHY_HINT,      /* name is the message */
 } tpl_why;
 
 struct tpl_value {
@@ -302,8 +301,7 @@ typedef struct tpl_args {
     int n_named;
 } tpl_args;
 
-/* A rendering
- * ------------------------------------------------------------------------------------------------- */
+/* A rendering ----------------------------------------------------------------------------------------- */
 
 typedef struct tpl_buffer { /* a string being built */
     char *p;
@@ -357,6 +355,7 @@ tpl_value tpl_bool(bool b);
 tpl_value tpl_none(void);
 tpl_value tpl_undefined_hint(const char *hint);
 tpl_value tpl_undefined_name(tpl_str name);
+tpl_value tpl_undefined_of(const tpl_value *owner, tpl_why why, tpl_str name);
 bool tpl_undefined_error(tpl_run *r, const tpl_value *v); /* fails with its message */
 bool tpl_is_number(const tpl_value *v);                   /* int, float, bool */
 bool tpl_as_int(const tpl_value *v, int64_t *i);          /* int, bool */
@@ -374,6 +373,7 @@ bool tpl_dict_find(tpl_run *r, const tpl_dict *d, const tpl_value *key,
 bool tpl_dict_find_str(tpl_run *r, const tpl_dict *d, tpl_str key, tpl_value **value);
 bool tpl_hashable(tpl_run *r, const tpl_value *v); /* fails if not */
 bool tpl_truth(const tpl_value *v);
+int64_t tpl_range_length(const tpl_value *v);
 bool tpl_length(tpl_run *r, const tpl_value *v, int64_t *n); /* fails for values without one */
 bool tpl_has_length(const tpl_value *v);
 bool tpl_iterable(const tpl_value *v);
@@ -382,6 +382,8 @@ bool tpl_equal(tpl_run *r, const tpl_value *a, const tpl_value *b, bool *out);
 bool tpl_same(const tpl_value *a, const tpl_value *b);
 bool tpl_less(tpl_run *r, const tpl_value *a, const tpl_value *b, const char *op, int *order);
 bool tpl_contains(tpl_run *r, const tpl_value *haystack, const tpl_value *needle, bool *out);
+
+/* template_access.c */
 bool tpl_get_attr(tpl_run *r, const tpl_value *v, tpl_str name, tpl_value *out);         /* v.name */
 bool tpl_get_item(tpl_run *r, const tpl_value *v, const tpl_value *key, tpl_value *out); /* v[key] */
 bool tpl_get_slice(tpl_run *r, const tpl_value *v, const tpl_value *start, const tpl_value *stop,
@@ -392,6 +394,11 @@ bool tpl_negate(tpl_run *r, const tpl_value *a, bool minus, tpl_value *out);
  * where absent (tpl_given tells). spec: "a,b,c"; a parameter with '!' behind it must be given. */
 bool tpl_bind(tpl_run *r, const char *what, const tpl_args *args, const char *spec, tpl_value *v);
 bool tpl_given(const tpl_value *v);
+bool tpl_switched_on(const tpl_value *v); /* given and true */
+bool tpl_no_args(tpl_run *r, const char *what, const tpl_args *args);
+bool tpl_want_str(tpl_run *r, const char *what, const tpl_value *v, tpl_str *out);
+bool tpl_want_int(tpl_run *r, const char *what, const tpl_value *v, int64_t *out);
+bool tpl_give(tpl_str s, unsigned flag, tpl_value *out); /* s as a string value; true */
 
 /* template_print.c */
 bool tpl_str_of(tpl_run *r, const tpl_value *v, tpl_str *out); /* Python's str() */
@@ -413,23 +420,42 @@ bool tpl_str_equal(tpl_str a, tpl_str b);
 bool tpl_str_is(tpl_str a, const char *literal);
 int tpl_str_compare(tpl_str a, tpl_str b);
 bool tpl_find(tpl_run *r, tpl_str hay, tpl_str needle, size_t from,
-              size_t *at);            /* *at = SIZE_MAX: not there */
+              size_t *at); /* *at = SIZE_MAX: not there */
+bool tpl_find_last(tpl_run *r, tpl_str hay, tpl_str needle, size_t *at);
+bool tpl_starts(tpl_str s, tpl_str with);
+bool tpl_ends(tpl_str s, tpl_str with);
 size_t tpl_char_bytes(const char *p); /* of the character that starts here */
 uint32_t tpl_char_at(const char *p);
 bool tpl_is_space(uint32_t c);
+bool tpl_is_cased(int32_t c);
+bool tpl_is_letter(int32_t c);
+bool tpl_is_numeric(int32_t c); /* superscripts and fractions too */
+bool tpl_is_alnum(int32_t c);
 bool tpl_is_word(uint32_t c); /* a letter, number or underscore */
 int64_t tpl_chars(tpl_str s);
 size_t tpl_char_offset(tpl_str s, int64_t index);
 tpl_str tpl_strip(tpl_str s, const tpl_str *chars, bool left, bool right);
+typedef enum tpl_letter_case {
+    TPL_CASE_UPPER,
+    TPL_CASE_LOWER,
+    TPL_CASE_TITLE,
+    TPL_CASE_SWAP
+} tpl_letter_case;
+bool tpl_put_cased(tpl_run *r, tpl_buffer *b, tpl_str s, size_t at, tpl_letter_case how);
+/* The first character in one case, the others in another. */
+bool tpl_change_case(tpl_run *r, tpl_str s, tpl_letter_case first, tpl_letter_case rest, tpl_str *out);
 bool tpl_upper(tpl_run *r, tpl_str s, tpl_str *out);
 bool tpl_lower(tpl_run *r, tpl_str s, tpl_str *out);
 bool tpl_capitalize(tpl_run *r, tpl_str s, tpl_str *out);
 bool tpl_replace(tpl_run *r, tpl_str s, tpl_str from, tpl_str to, int64_t count, tpl_str *out);
 bool tpl_escape(tpl_run *r, const tpl_value *v, tpl_value *out); /* HTML */
+bool tpl_add_str(tpl_run *r, tpl_list *l, tpl_str s);
 bool tpl_split_lines(tpl_run *r, tpl_str s, bool keep_ends, tpl_list **out);
 bool tpl_join(tpl_run *r, tpl_str separator, const tpl_list *items, tpl_str *out); /* str() of each */
 bool tpl_is_case(tpl_str s, bool upper);
 bool tpl_valid_utf8(const char *p, size_t n, size_t *bad_at);
+
+/* template_string_method.c */
 extern const tpl_function tpl_string_methods[]; /* ends with name NULL; likewise below */
 
 /* template_method.c, template_filter.c, template_test.c */
@@ -442,6 +468,33 @@ const tpl_function *tpl_function_find(const tpl_function *table, tpl_str name);
 const tpl_test *tpl_test_find(tpl_str name);
 bool tpl_call_filter(tpl_run *r, const tpl_function *f, const tpl_value *self, const tpl_args *args,
                      tpl_value *out);
+
+/* template_sequence.c: rows of tpl_filters */
+tpl_callable tpl_f_sort;
+tpl_callable tpl_f_dictsort;
+tpl_callable tpl_f_unique;
+tpl_callable tpl_f_min;
+tpl_callable tpl_f_max;
+tpl_callable tpl_f_sum;
+tpl_callable tpl_f_groupby;
+tpl_callable tpl_f_length;
+tpl_callable tpl_f_first;
+tpl_callable tpl_f_last;
+tpl_callable tpl_f_list;
+tpl_callable tpl_f_items;
+tpl_callable tpl_f_reverse;
+tpl_callable tpl_f_join;
+tpl_callable tpl_f_default;
+tpl_callable tpl_f_attr;
+tpl_callable tpl_f_batch;
+tpl_callable tpl_f_slice;
+tpl_callable tpl_f_map;
+tpl_callable tpl_f_select;
+tpl_callable tpl_f_reject;
+tpl_callable tpl_f_selectattr;
+tpl_callable tpl_f_rejectattr;
+bool tpl_parse_int(tpl_str s, int64_t base, int64_t *out,
+                   bool *too_big); /* Python's int(); false: it is none */
 
 /* template_eval.c */
 bool tpl_execute(tpl_run *r, const tpl_nodes *body, tpl_scope *scope);

@@ -128,8 +128,7 @@ static bool push_data(lexer *x, size_t from, size_t to, char sign, bool is_varia
     return true;
 }
 
-/* Numbers and strings
- * ------------------------------------------------------------------------------------------ */
+/* Numbers and strings --------------------------------------------------------------------------------- */
 
 static bool is_digit(char c)
 {
@@ -308,8 +307,7 @@ static bool lex_string(lexer *x)
     return true;
 }
 
-/* Expressions and tags
- * ----------------------------------------------------------------------------------------- */
+/* Expressions and tags -------------------------------------------------------------------------------- */
 
 static bool lex_operator(lexer *x)
 {

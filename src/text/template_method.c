@@ -16,13 +16,7 @@ const tpl_function *tpl_function_find(const tpl_function *table, tpl_str name)
     return NULL;
 }
 
-static bool no_args(tpl_run *r, const char *what, const tpl_args *args)
-{
-    return args->n + args->n_named == 0 || tpl_fail(r, RDG_E_MALFORMED, "%s takes no arguments", what);
-}
-
-/* Dicts
- * -------------------------------------------------------------------------------------------------------- */
+/* Dicts ----------------------------------------------------------------------------------------------- */
 
 METHOD(d_get)
 {
@@ -38,7 +32,7 @@ static bool view(tpl_run *r, const char *what, const char *label, const tpl_valu
                  tpl_value *out)
 {
     *out = (tpl_value){.kind = TPL_VIEW, .label = label, .u.dict = self->u.dict};
-    return no_args(r, what, args);
+    return tpl_no_args(r, what, args);
 }
 METHOD(d_items)
 {
@@ -55,7 +49,7 @@ METHOD(d_values)
 METHOD(m_copy) /* nothing changes, so the same will do */
 {
     *out = *self;
-    return no_args(r, "copy", args);
+    return tpl_no_args(r, "copy", args);
 }
 
 const tpl_function tpl_dict_methods[] = {
@@ -64,8 +58,7 @@ const tpl_function tpl_dict_methods[] = {
 };
 const tpl_function tpl_view_methods[] = {{"isdisjoint", NULL}, {"mapping", NULL}, {NULL, NULL}};
 
-/* Lists and tuples
- * --------------------------------------------------------------------------------------------- */
+/* Lists and tuples ------------------------------------------------------------------------------------ */
 
 METHOD(l_count)
 {
@@ -99,13 +92,12 @@ const tpl_function tpl_list_methods[] = {
     {"count", l_count}, {"index", l_index}, {"copy", m_copy}, {NULL, NULL}};
 const tpl_function tpl_tuple_methods[] = {{"count", l_count}, {"index", l_index}, {NULL, NULL}};
 
-/* Numbers
- * ------------------------------------------------------------------------------------------------------ */
+/* Numbers --------------------------------------------------------------------------------------------- */
 
 METHOD(i_bit_length)
 {
     int64_t i = 0, n = 0;
-    if (!no_args(r, "bit_length", args) || !tpl_as_int(self, &i)) return false;
+    if (!tpl_no_args(r, "bit_length", args) || !tpl_as_int(self, &i)) return false;
     for (uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i; u; u >>= 1) n++;
     *out = tpl_int(n);
     return true;
@@ -113,14 +105,13 @@ METHOD(i_bit_length)
 METHOD(f_is_integer)
 {
     *out = tpl_bool(isfinite(self->u.f) && floor(self->u.f) == self->u.f);
-    return no_args(r, "is_integer", args);
+    return tpl_no_args(r, "is_integer", args);
 }
 
 const tpl_function tpl_int_methods[] = {{"bit_length", i_bit_length}, {NULL, NULL}};
 const tpl_function tpl_float_methods[] = {{"is_integer", f_is_integer}, {NULL, NULL}};
 
-/* Loops, cyclers
- * ----------------------------------------------------------------------------------------------- */
+/* Loops, cyclers -------------------------------------------------------------------------------------- */
 
 METHOD(loop_cycle)
 {
@@ -154,20 +145,19 @@ METHOD(cycler_next)
     tpl_cycler *c = self->u.cycler;
     *out = c->items->at[c->position];
     c->position = (c->position + 1) % c->items->n;
-    return no_args(r, "next", args);
+    return tpl_no_args(r, "next", args);
 }
 METHOD(cycler_reset)
 {
     self->u.cycler->position = 0;
     *out = tpl_none();
-    return no_args(r, "reset", args);
+    return tpl_no_args(r, "reset", args);
 }
 
 const tpl_function tpl_loop_methods[] = {{"cycle", loop_cycle}, {"changed", loop_changed}, {NULL, NULL}};
 const tpl_function tpl_cycler_methods[] = {{"next", cycler_next}, {"reset", cycler_reset}, {NULL, NULL}};
 
-/* Global functions
- * ---------------------------------------------------------------------------------------------- */
+/* Global functions ------------------------------------------------------------------------------------ */
 
 METHOD(g_range)
 {

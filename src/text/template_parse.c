@@ -19,8 +19,7 @@ static tpl_node *parse_tuple(parser *p, bool simple, bool with_condition, const 
 static tpl_node *parse_unary(parser *p, bool with_filter);
 static bool parse_body(parser *p, tpl_nodes *body, const char *const *ends);
 
-/* Tools
- * -------------------------------------------------------------------------------------------------------- */
+/* Tools ----------------------------------------------------------------------------------------------- */
 
 #define FAIL(p, ...) ((void)tpl_compile_fail((p)->c, RDG_E_MALFORMED, (p)->t->line, __VA_ARGS__), NULL)
 
@@ -127,8 +126,7 @@ static bool enter(parser *p)
                             p->c->limits->max_depth);
 }
 
-/* Primary expressions
- * ------------------------------------------------------------------------------------------ */
+/* Primary expressions --------------------------------------------------------------------------------- */
 
 static tpl_node *parse_string(parser *p)
 {
@@ -265,8 +263,7 @@ static tpl_node *parse_tuple(parser *p, bool simple, bool with_condition, const 
     return tuple;
 }
 
-/* Postfix, filters, tests
- * -------------------------------------------------------------------------------------- */
+/* Postfix, filters, tests ----------------------------------------------------------------------------- */
 
 static tpl_call *parse_arguments(parser *p)
 {
@@ -441,8 +438,7 @@ static tpl_node *parse_filters(parser *p, tpl_node *n)
     return n;
 }
 
-/* Operators, from tight to loose
- * -------------------------------------------------------------------------------- */
+/* Operators, from tight to loose ---------------------------------------------------------------------- */
 
 static tpl_node *parse_unary(parser *p, bool with_filter)
 {
@@ -580,8 +576,7 @@ static tpl_node *parse_expression(parser *p, bool with_condition)
     return n;
 }
 
-/* Statements
- * --------------------------------------------------------------------------------------------------- */
+/* Statements ------------------------------------------------------------------------------------------ */
 
 static bool assignable(const tpl_node *n)
 {

@@ -9,8 +9,7 @@
 
 enum { MAX_WIDTH = 10000 };
 
-/* str and repr
- * ------------------------------------------------------------------------------------------------- */
+/* str and repr ---------------------------------------------------------------------------------------- */
 
 /* The shortest decimal that reads back as f, in Python's layout: exponent form below 1e-4 and from 1e16 on.
  */
@@ -364,8 +363,7 @@ bool tpl_to_json(tpl_run *r, const tpl_value *self, const tpl_args *args, tpl_va
     return true;
 }
 
-/* Formatting
- * --------------------------------------------------------------------------------------------------- */
+/* Formatting ------------------------------------------------------------------------------------------ */
 
 typedef struct spec {
     bool left, zero, plus, space, alternate;

@@ -172,8 +172,7 @@ static void test_vectors(void **state)
     assert_int_equal(run_vectors(TEST_DATA_DIR "/templates"), 0);
 }
 
-/* Single renderings
- * -------------------------------------------------------------------------------------------- */
+/* Single renderings ----------------------------------------------------------------------------------- */
 
 static const char small[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi <|end|>\"}], \"n\": 3}";
 
