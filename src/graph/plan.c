@@ -1,6 +1,7 @@
 /* The plan's container: values, nodes, states, and the generic part of building. The operations that model files append
  * are in build.c, memory placement in memory.c. */
 #include "graph/plan_internal.h"
+#include "ops/attention/attention.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -217,6 +218,10 @@ void rdg_plan_call(const rdg_plan *p, size_t i, rdg_op_call *call)
         if (node->operand[k] != RDG_NO_VALUE) call->operand[k] = p->values[node->operand[k]].shape;
     memcpy(call->params.bytes, node->params, RDG_OP_PARAM_BYTES);
     call->n_visible = p->options.n_ctx;
+    rdg_attention_params ap;
+    memcpy(&ap, node->params, sizeof ap);
+    if (node->op == &rdg_op_attention && !ap.causal)
+        call->n_visible = call->operand[RDG_ATTENTION_K].dim[1]; /* no cache: the tokens of the batch */
 }
 
 rdg_err rdg_plan_finish(rdg_plan *p, bool fuse, rdg_error *e)
