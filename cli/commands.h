@@ -5,6 +5,7 @@
 #include "cli.h"
 
 extern const cli_command cmd_bench;
+extern const cli_command cmd_check;
 extern const cli_command cmd_convert;
 extern const cli_command cmd_detokenize;
 extern const cli_command cmd_devices;
@@ -12,6 +13,7 @@ extern const cli_command cmd_embed;
 extern const cli_command cmd_imatrix;
 extern const cli_command cmd_inspect;
 extern const cli_command cmd_logits;
+extern const cli_command cmd_ops;
 extern const cli_command cmd_perplexity;
 extern const cli_command cmd_quantize;
 extern const cli_command cmd_run;

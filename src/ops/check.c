@@ -270,12 +270,11 @@ static void deliver(const rdg_check_options *o, rdg_check_totals *totals, const 
     if (o->report) o->report(o->user, r);
 }
 
-static uint64_t case_seed(uint64_t seed, const rdg_op *op, int i, int repeat)
+static uint64_t case_seed(uint64_t seed, const rdg_op *op, int i)
 {
     uint64_t h = seed ^ 0x9e3779b97f4a7c15u;
     for (const char *p = op->name; *p; p++) h = (h ^ (unsigned char)*p) * 0x100000001b3u;
-    h = (h ^ (uint64_t)i) * 0x100000001b3u;
-    return (h ^ (uint64_t)repeat) * 0x100000001b3u;
+    return (h ^ (uint64_t)i) * 0x100000001b3u;
 }
 
 static bool wanted(const rdg_variant *v, const rdg_check_runner *runner, const rdg_check_options *o)
@@ -303,9 +302,9 @@ static rdg_err check_case(const rdg_op *op, int i, const rdg_check_runner *runne
             shape.op = op;
             if ((*v)->accepts && !(*v)->accepts(&shape)) continue;
             *selected |= UINT64_C(1) << (number & 63);
-            r.seed = case_seed(o->seed, op, i, repeat);
+            r.seed = o->seed + (uint64_t)repeat;
             if (!made) {
-                rdg_err err = trial_create(&t, op, i, r.seed, e);
+                rdg_err err = trial_create(&t, op, i, case_seed(r.seed, op, i), e);
                 if (err) return err;
                 made = true;
             }
@@ -327,7 +326,7 @@ rdg_err rdg_check_op(const rdg_op *op, const rdg_check_runner *runner, const rdg
     if (!op->cases) return rdg_fail(e, RDG_E_INTERNAL, "%s has no cases", op->name);
     const int stride = RDG_MAX(o->stride, 1), first = (int)(o->seed % (uint64_t)stride);
     for (int i = 0; op->cases->make(i, &shape, name); i++) {
-        if ((o->only_case && i != o->only_case - 1) || i % stride != first) continue;
+        if ((o->only && !strstr(name, o->only)) || i % stride != first) continue;
         rdg_err err = check_case(op, i, runner, o, &selected, totals, e);
         if (err) return err;
     }
@@ -339,7 +338,7 @@ rdg_err rdg_check_op(const rdg_op *op, const rdg_check_runner *runner, const rdg
             r.verdict = RDG_CHECK_SKIPPED;
             snprintf(r.message, sizeof r.message, "this device lacks features 0x%x that it needs",
                      (*v)->requires_mask & ~runner->features);
-        } else if (!(selected & UINT64_C(1) << (number & 63)) && stride == 1 && !o->only_case) {
+        } else if (!(selected & UINT64_C(1) << (number & 63)) && stride == 1 && !o->only) {
             failed(&r, "no case selects it: it has never been checked");
         } else {
             continue;

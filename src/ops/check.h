@@ -35,7 +35,7 @@ typedef struct rdg_check_result {
     char case_name[RDG_CASE_NAME_BYTES]; /* "" where the verdict is about the variant as a whole */
     rdg_check_verdict verdict;
     double error;      /* largest error, as a fraction of what the tolerance allows */
-    uint64_t seed;     /* gives this case's data again */
+    uint64_t seed;     /* as options.seed with one repeat, it gives this case's data again */
     char message[512]; /* what is wrong, or why it was skipped; "" when passed */
 } rdg_check_result;
 
@@ -43,7 +43,7 @@ typedef struct rdg_check_options {
     uint64_t seed;
     int repeat;          /* runs of every case, each with other data; 0 = 1 */
     const char *variant; /* only this one; NULL = all */
-    int only_case;       /* 1 + the number of the only case to run; 0 = all */
+    const char *only;    /* only cases with this in their name; NULL = all */
     int stride;          /* run every stride-th case, from one the seed picks; 0 = all: for a quick look */
     void (*report)(void *user, const rdg_check_result *r); /* may be NULL */
     void *user;
