@@ -11,8 +11,10 @@ RDG_INLINE __m512 rdg_exp_avx512(__m512 x)
 {
     /* outside, the result is 0 or infinity anyway; min and max return their second operand if one is NaN */
     x = _mm512_min_ps(_mm512_set1_ps(89.0f), _mm512_max_ps(_mm512_set1_ps(-105.0f), x));
-    __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(0x1.715476p+0f)), 8); /* 8: nearest, no exceptions */
-    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0x1.62e4p-1f), x); /* ln 2 in two parts, the first with few bits */
+    __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(0x1.715476p+0f)),
+                                    8); /* 8: nearest, no exceptions */
+    __m512 r =
+        _mm512_fnmadd_ps(n, _mm512_set1_ps(0x1.62e4p-1f), x); /* ln 2 in two parts, the first with few bits */
     r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0x1.7f7d1cp-20f), r);
     __m512 p = _mm512_set1_ps(1.0f / 5040);
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 720));

@@ -12,7 +12,8 @@ rdg_flash_cut rdg_flash_cut_of(const rdg_op_call *call, int64_t n_visible)
     c.tokens_per_item = RDG_MIN(RDG_MAX(RDG_FLASH_QUERIES / c.share, 1), c.n_tokens);
     c.n_token_blocks = rdg_div_up(c.n_tokens, c.tokens_per_item);
     int64_t n_keys = n_visible > 0 ? RDG_MIN(n_visible, k->dim[1]) : k->dim[1];
-    c.n_chunks = c.n_token_blocks * c.n_kv_heads >= ENOUGH_ITEMS ? 1 : rdg_div_up(n_keys, RDG_FLASH_CHUNK_KEYS);
+    c.n_chunks =
+        c.n_token_blocks * c.n_kv_heads >= ENOUGH_ITEMS ? 1 : rdg_div_up(n_keys, RDG_FLASH_CHUNK_KEYS);
     c.row_v = rdg_round_up(call->operand[RDG_ATTENTION_V].dim[0], 32);
     c.part_floats = c.row_v + 16;
     return c;
@@ -48,7 +49,8 @@ rdg_flash_item rdg_flash_item_at(const rdg_op_call *call, const rdg_flash_cut *c
 
 rdg_flash_layout rdg_flash_layout_of(const rdg_op_call *call, const rdg_flash_cut *c)
 {
-    const int64_t dim = call->operand[RDG_ATTENTION_Q].dim[0], n = RDG_MAX(c->tokens_per_item * c->share, RDG_FLASH_GROUP);
+    const int64_t dim = call->operand[RDG_ATTENTION_Q].dim[0],
+                  n = RDG_MAX(c->tokens_per_item * c->share, RDG_FLASH_GROUP);
     const int64_t row_k = rdg_round_up(dim, 16);
     rdg_flash_layout l = {0};
     l.values = l.keys + row_k * RDG_FLASH_KEYS;
@@ -64,7 +66,8 @@ rdg_flash_layout rdg_flash_layout_of(const rdg_op_call *call, const rdg_flash_cu
 
 static size_t parts_floats(const rdg_flash_cut *c)
 {
-    return c->n_chunks > 1 ? (size_t)(c->n_tokens * c->share * c->n_kv_heads * c->n_chunks * c->part_floats) : 0;
+    return c->n_chunks > 1 ? (size_t)(c->n_tokens * c->share * c->n_kv_heads * c->n_chunks * c->part_floats)
+                           : 0;
 }
 
 int64_t rdg_flash_n_items(const rdg_op_call *call, int phase)
@@ -81,7 +84,8 @@ size_t rdg_flash_scratch_bytes(const rdg_op_call *call, int n_threads)
     return (parts_floats(&c) + (size_t)(n_threads * rdg_flash_layout_of(call, &c).total)) * sizeof(float);
 }
 
-/* The heads of one KV head and token: rescale every chunk to the largest maximum and add, in the order of the keys. */
+/* The heads of one KV head and token: rescale every chunk to the largest maximum and add, in the order of the
+ * keys. */
 static void join(const rdg_op_call *call, const rdg_flash_cut *c, int64_t item, float *parts)
 {
     const rdg_tensor *out = &call->operand[RDG_ATTENTION_OUT], *sinks = &call->operand[RDG_ATTENTION_SINKS];

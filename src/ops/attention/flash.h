@@ -1,9 +1,10 @@
 /* How the fast attention kernels cut a call, whatever the instruction set.
  *
- * An item is one KV head, a block of tokens (its queries: the tokens' heads that share the KV head) and a chunk of the
- * keys these tokens see. When tokens and heads alone make enough items there is one chunk and items write the output;
- * else every item leaves its maximum, sum and unscaled output for each query, and phase 1 joins the chunks in order.
- * The cut depends on the call alone, so the result does not depend on the number of threads. */
+ * An item is one KV head, a block of tokens (its queries: the tokens' heads that share the KV head) and a
+ * chunk of the keys these tokens see. When tokens and heads alone make enough items there is one chunk and
+ * items write the output; else every item leaves its maximum, sum and unscaled output for each query, and
+ * phase 1 joins the chunks in order. The cut depends on the call alone, so the result does not depend on the
+ * number of threads. */
 #ifndef RDG_OPS_ATTENTION_FLASH_H
 #define RDG_OPS_ATTENTION_FLASH_H
 
@@ -12,10 +13,10 @@
 enum { RDG_FLASH_QUERIES = 96, RDG_FLASH_CHUNK_KEYS = 512, RDG_FLASH_KEYS = 64, RDG_FLASH_GROUP = 6 };
 
 typedef struct rdg_flash_cut {
-    int64_t share;            /* query heads of a KV head */
+    int64_t share; /* query heads of a KV head */
     int64_t n_kv_heads, n_tokens, tokens_per_item, n_token_blocks, n_chunks;
-    int64_t row_v;            /* floats from one output row to the next: dim_v rounded up to 32 */
-    int64_t part_floats;      /* of one query's part: output, maximum, sum */
+    int64_t row_v;       /* floats from one output row to the next: dim_v rounded up to 32 */
+    int64_t part_floats; /* of one query's part: output, maximum, sum */
 } rdg_flash_cut;
 /* n_visible 0: as many chunks as the cache could need. */
 rdg_flash_cut rdg_flash_cut_of(const rdg_op_call *call, int64_t n_visible);
@@ -30,30 +31,31 @@ typedef struct rdg_flash_item {
 } rdg_flash_item;
 rdg_flash_item rdg_flash_item_at(const rdg_op_call *call, const rdg_flash_cut *c, int64_t item);
 
-/* One thread's working memory, in floats from its start; all parts are multiples of 16. There is room for at least one
- * whole group of queries. */
+/* One thread's working memory, in floats from its start; all parts are multiples of 16. There is room for at
+ * least one whole group of queries. */
 typedef struct rdg_flash_layout {
-    int64_t keys;   /* [dim][KEYS]: transposed */
-    int64_t values; /* [KEYS][row_v] */
-    int64_t rows;   /* [KEYS][dim or dim_v rounded up to 16]: where quantised caches are dequantised */
-    int64_t scores; /* [6][KEYS] */
+    int64_t keys;    /* [dim][KEYS]: transposed */
+    int64_t values;  /* [KEYS][row_v] */
+    int64_t rows;    /* [KEYS][dim or dim_v rounded up to 16]: where quantised caches are dequantised */
+    int64_t scores;  /* [6][KEYS] */
     int64_t queries; /* [n_queries][dim rounded up to 16], scaled */
-    int64_t out;    /* [n_queries][row_v] */
-    int64_t maxima; /* [n_queries] */
-    int64_t sums;   /* [n_queries][16]: a vector of partial sums each */
+    int64_t out;     /* [n_queries][row_v] */
+    int64_t maxima;  /* [n_queries] */
+    int64_t sums;    /* [n_queries][16]: a vector of partial sums each */
     int64_t total;
 } rdg_flash_layout;
 rdg_flash_layout rdg_flash_layout_of(const rdg_op_call *call, const rdg_flash_cut *c);
 
 /* The kernel's parts that need no instruction set. `item` computes one item with a thread's memory. */
-typedef void rdg_flash_item_fn(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_flash_item *x, float *memory,
-                               float *parts);
+typedef void rdg_flash_item_fn(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_flash_item *x,
+                               float *memory, float *parts);
 int64_t rdg_flash_n_items(const rdg_op_call *call, int phase);
 size_t rdg_flash_scratch_bytes(const rdg_op_call *call, int n_threads);
 void rdg_flash_run(const rdg_op_call *call, const rdg_cpu_task *task, rdg_flash_item_fn *item);
 
 /* Where query (token, head) leaves its part of a chunk: output [row_v], maximum, sum. */
-static inline float *rdg_flash_part(const rdg_flash_cut *c, float *parts, int64_t token, int64_t head, int64_t chunk)
+static inline float *rdg_flash_part(const rdg_flash_cut *c, float *parts, int64_t token, int64_t head,
+                                    int64_t chunk)
 {
     return parts + ((token * c->share * c->n_kv_heads + head) * c->n_chunks + chunk) * c->part_floats;
 }

@@ -1,6 +1,7 @@
-/* Attention with AVX-512, flash style. Keys come in blocks of 64, made f32 and transposed once for all queries of the
- * item; six queries at a time are multiplied with the block, weighted, and multiplied with the values, both by the
- * same 6 x 32 product in registers. Caches of F32, F16 and BF16 are converted on the way, others dequantised first. */
+/* Attention with AVX-512, flash style. Keys come in blocks of 64, made f32 and transposed once for all
+ * queries of the item; six queries at a time are multiplied with the block, weighted, and multiplied with the
+ * values, both by the same 6 x 32 product in registers. Caches of F32, F16 and BF16 are converted on the way,
+ * others dequantised first. */
 #include "ops/attention/flash.h"
 #include "ops/attention/attention_variants.h"
 #include "ops/attention/exp_avx512.h"
@@ -28,8 +29,10 @@ RDG_INLINE __mmask16 tail_mask(int64_t left)
     return left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1);
 }
 
-/* Addresses of n cache rows from key j on, and their type; quantised ones are dequantised into `rows` first. */
-static rdg_type cache_rows(const rdg_tensor *t, int64_t g, int64_t j, int64_t n, float *rows, const char *at[KEYS])
+/* Addresses of n cache rows from key j on, and their type; quantised ones are dequantised into `rows` first.
+ */
+static rdg_type cache_rows(const rdg_tensor *t, int64_t g, int64_t j, int64_t n, float *rows,
+                           const char *at[KEYS])
 {
     bool plain = t->type == RDG_TYPE_F32 || t->type == RDG_TYPE_F16 || t->type == RDG_TYPE_BF16;
     for (int64_t i = 0; i < n; i++) {
@@ -52,21 +55,24 @@ static void load_keys(const rdg_tensor *k, int64_t g, int64_t j, int64_t n, floa
             __mmask16 mask = tail_mask(k->dim[0] - d);
             __m512i m[16];
             for (int i = 0; i < 16; i++)
-                m[i] = _mm512_castps_si512(first + i < n ? load16(type, at[first + i], d, mask) : _mm512_setzero_ps());
+                m[i] = _mm512_castps_si512(first + i < n ? load16(type, at[first + i], d, mask)
+                                                         : _mm512_setzero_ps());
             rdg_transpose16_avx512(m);
             for (int i = 0; i < 16; i++) _mm512_store_si512(keys + (d + i) * KEYS + first, m[i]);
         }
 }
 
 /* values[key][row_v], zero beyond dim_v. */
-static void load_values(const rdg_tensor *v, int64_t g, int64_t j, int64_t n, float *rows, int64_t row_v, float *values)
+static void load_values(const rdg_tensor *v, int64_t g, int64_t j, int64_t n, float *rows, int64_t row_v,
+                        float *values)
 {
     const char *at[KEYS];
     rdg_type type = cache_rows(v, g, j, n, rows, at);
     for (int64_t i = 0; i < n; i++)
         for (int64_t d = 0; d < row_v; d += 16)
-            _mm512_store_ps(values + i * row_v + d,
-                            d < v->dim[0] ? load16(type, at[i], d, tail_mask(v->dim[0] - d)) : _mm512_setzero_ps());
+            _mm512_store_ps(values + i * row_v + d, d < v->dim[0]
+                                                        ? load16(type, at[i], d, tail_mask(v->dim[0] - d))
+                                                        : _mm512_setzero_ps());
 }
 
 /* out[t][0 … 31] = (add ? out : 0) + sum over k < n of panel[k][0 … 31] * x[t][k], for six rows t. */
@@ -81,7 +87,8 @@ RDG_INLINE void product(const float *panel, int64_t panel_stride, int64_t n, con
     }
 #pragma GCC unroll 2
     for (int64_t k = 0; k < n; k++) {
-        __m512 w0 = _mm512_load_ps(panel + k * panel_stride), w1 = _mm512_load_ps(panel + k * panel_stride + 16);
+        __m512 w0 = _mm512_load_ps(panel + k * panel_stride),
+               w1 = _mm512_load_ps(panel + k * panel_stride + 16);
 #pragma GCC unroll 6
         for (int t = 0; t < GROUP; t++) {
             __m512 b = _mm512_set1_ps(x[t * x_stride + k]);
@@ -103,7 +110,8 @@ static void product_keys(const float *keys, int64_t dim, const float *q, int64_t
 
 static void product_values(const float *values, int64_t row_v, int64_t n, const float *weights, float *out)
 {
-    for (int64_t d = 0; d < row_v; d += 32) product(values + d, row_v, n, weights, KEYS, out + d, row_v, true);
+    for (int64_t d = 0; d < row_v; d += 32)
+        product(values + d, row_v, n, weights, KEYS, out + d, row_v, true);
 }
 
 /* Scores of one query against keys [begin, end) of the block become weights; the others become 0. */
@@ -124,7 +132,8 @@ static void weigh(float *s, int64_t begin, int64_t end, float softcap, float *ma
     float best = _mm512_reduce_max_ps(top);
     if (best > *maximum) {
         __m512 shrink = _mm512_set1_ps(expf(*maximum - best)); /* exp(-inf) = 0 at the first block */
-        for (int64_t d = 0; d < row_v; d += 16) _mm512_store_ps(out + d, _mm512_mul_ps(_mm512_load_ps(out + d), shrink));
+        for (int64_t d = 0; d < row_v; d += 16)
+            _mm512_store_ps(out + d, _mm512_mul_ps(_mm512_load_ps(out + d), shrink));
         _mm512_store_ps(sum, _mm512_mul_ps(_mm512_load_ps(sum), shrink));
         *maximum = best;
     }
@@ -138,21 +147,22 @@ static void weigh(float *s, int64_t begin, int64_t end, float softcap, float *ma
 }
 
 /* q * scale, rows padded with zeros. */
-static void load_queries(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_flash_item *x, int64_t row_k,
-                         float *queries)
+static void load_queries(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_flash_item *x,
+                         int64_t row_k, float *queries)
 {
     const rdg_tensor *q = &call->operand[RDG_ATTENTION_Q];
     const __m512 scale = _mm512_set1_ps(RDG_PARAMS(call, rdg_attention_params)->scale);
     for (int64_t i = 0; i < x->n_tokens * c->share; i++) {
-        const float *row = rdg_tensor_row(q, x->g * c->share + i % c->share, x->first_token + i / c->share, 0);
+        const float *row =
+            rdg_tensor_row(q, x->g * c->share + i % c->share, x->first_token + i / c->share, 0);
         for (int64_t d = 0; d < row_k; d += 16)
             _mm512_store_ps(queries + i * row_k + d,
                             _mm512_mul_ps(_mm512_maskz_loadu_ps(tail_mask(q->dim[0] - d), row + d), scale));
     }
 }
 
-static void store(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_flash_item *x, const rdg_flash_layout *l,
-                  const float *memory, float *parts)
+static void store(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_flash_item *x,
+                  const rdg_flash_layout *l, const float *memory, float *parts)
 {
     const rdg_tensor *out = &call->operand[RDG_ATTENTION_OUT];
     for (int64_t i = 0; i < x->n_tokens * c->share; i++) {
@@ -169,7 +179,8 @@ static void store(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_fla
         __m512 inverse = _mm512_set1_ps(sum > 0.0f || isnan(sum) ? 1.0f / sum : 0.0f);
         float *y = rdg_tensor_row(out, head, token, 0);
         for (int64_t d = 0; d < out->dim[0]; d += 16)
-            _mm512_mask_storeu_ps(y + d, tail_mask(out->dim[0] - d), _mm512_mul_ps(_mm512_load_ps(o + d), inverse));
+            _mm512_mask_storeu_ps(y + d, tail_mask(out->dim[0] - d),
+                                  _mm512_mul_ps(_mm512_load_ps(o + d), inverse));
     }
 }
 
@@ -186,9 +197,11 @@ static void run_item(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_
     memset(memory + l.out, 0, (size_t)(RDG_MAX(n_queries, GROUP) * c->row_v) * sizeof(float));
     memset(memory + l.sums, 0, (size_t)(n_queries * 16) * sizeof(float));
     for (int64_t i = 0; i < n_queries; i++) {
-        /* a sink is a key without a value that has been seen already; with chunks it is added when they are joined */
+        /* a sink is a key without a value that has been seen already; with chunks it is added when they are
+         * joined */
         bool sink = rdg_tensor_present(sinks) && c->n_chunks == 1;
-        memory[l.maxima + i] = sink ? ((const float *)sinks->data)[x->g * c->share + i % c->share] : -INFINITY;
+        memory[l.maxima + i] =
+            sink ? ((const float *)sinks->data)[x->g * c->share + i % c->share] : -INFINITY;
         if (sink) memory[l.sums + 16 * i] = 1.0f;
     }
     for (int64_t j = x->first_key; j < x->end_key; j += KEYS) {
@@ -197,7 +210,8 @@ static void run_item(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_
         load_values(v, x->g, j, n, memory + l.rows, c->row_v, memory + l.values);
         for (int64_t i = 0; i < n_queries; i += GROUP) {
             /* the last group is moved back so that it is full: its first rows get weight 0 the second time */
-            const int64_t first = RDG_MAX(RDG_MIN(i, n_queries - GROUP), 0), n_group = RDG_MIN(GROUP, n_queries);
+            const int64_t first = RDG_MAX(RDG_MIN(i, n_queries - GROUP), 0),
+                          n_group = RDG_MIN(GROUP, n_queries);
             int64_t begin[GROUP], end[GROUP], any = 0;
             for (int64_t t = 0; t < n_group; t++) {
                 int64_t from, to;
@@ -214,7 +228,8 @@ static void run_item(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_
                     memset(scores + t * KEYS, 0, KEYS * sizeof *scores);
                 else
                     weigh(scores + t * KEYS, begin[t], end[t], softcap, &memory[l.maxima + first + t],
-                          memory + l.sums + 16 * (first + t), memory + l.out + (first + t) * c->row_v, c->row_v);
+                          memory + l.sums + 16 * (first + t), memory + l.out + (first + t) * c->row_v,
+                          c->row_v);
             }
             product_values(memory + l.values, c->row_v, n, scores, memory + l.out + first * c->row_v);
         }
@@ -228,6 +243,9 @@ static void run(const rdg_op_call *call, const rdg_cpu_task *task)
 }
 
 static const rdg_cpu_kernel kernel = {2, rdg_flash_n_items, rdg_flash_scratch_bytes, run};
-const rdg_variant rdg_attention_avx512 = {
-    .name = "flash_avx512", .source = "src/ops/attention/flash_avx512.c", .backend = RDG_BACKEND_CPU,
-    .requires_mask = RDG_CPU_AVX512, .cpu = &kernel, .tolerance = {RDG_TOLERANCE_INHERIT, 0}};
+const rdg_variant rdg_attention_avx512 = {.name = "flash_avx512",
+                                          .source = "src/ops/attention/flash_avx512.c",
+                                          .backend = RDG_BACKEND_CPU,
+                                          .requires_mask = RDG_CPU_AVX512,
+                                          .cpu = &kernel,
+                                          .tolerance = {RDG_TOLERANCE_INHERIT, 0}};

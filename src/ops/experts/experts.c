@@ -101,7 +101,7 @@ static const rdg_operand_spec operands[] = {{"weight", RDG_OPERAND_IN},
                                             {"out", RDG_OPERAND_OUT}};
 static const rdg_variant *const variants[] = {
 #if defined(__x86_64__)
-    &rdg_experts_q8_avx512,
+    &rdg_experts_q8_avx512, &rdg_experts_q8_avx2,
 #endif
     &rdg_experts_any_c, &rdg_experts_vulkan, NULL};
 

@@ -1,6 +1,6 @@
-/* experts on the 8-bit dot products of matvec. Few columns: an item is a row block of one column's expert. Many (more
- * columns than experts): an item is a row block of one expert, which then serves all columns that chose it while its
- * rows are in cache, eight at a time. */
+/* experts on the 8-bit dot products of matvec. Few columns: an item is a row block of one column's expert.
+ * Many (more columns than experts): an item is a row block of one expert, which then serves all columns that
+ * chose it while its rows are in cache, eight at a time. */
 #include "ops/matvec/q8.h"
 #include "base/mem.h"
 #include "ops/experts/experts.h"
@@ -38,14 +38,21 @@ static void run_group(const rdg_op_call *call, const column_group *g, int64_t ex
     const rdg_tensor *weight = &call->operand[RDG_EXPERTS_WEIGHT], *x = &call->operand[RDG_EXPERTS_X];
     const rdg_tensor *bias = &call->operand[RDG_EXPERTS_BIAS], *out = &call->operand[RDG_EXPERTS_OUT];
     float sums[RDG_Q8_MAX_TOKENS * RDG_Q8_MAX_ITEM_ROWS];
-    int64_t rows = rdg_q8_item_rows(weight), first = row_item * rows, n = RDG_MIN(rows, weight->dim[1] - first);
-    rdg_q8_dot_args a = {.rows = rdg_tensor_row(weight, first, expert, 0), .row_stride_bytes = weight->stride[1],
-                         .n_rows = n, .n_columns = weight->dim[0], .n_tokens = g->n, .sums = sums,
+    int64_t rows = rdg_q8_item_rows(weight), first = row_item * rows,
+            n = RDG_MIN(rows, weight->dim[1] - first);
+    rdg_q8_dot_args a = {.rows = rdg_tensor_row(weight, first, expert, 0),
+                         .row_stride_bytes = weight->stride[1],
+                         .n_rows = n,
+                         .n_columns = weight->dim[0],
+                         .n_tokens = g->n,
+                         .sums = sums,
                          .sums_stride = RDG_Q8_MAX_ITEM_ROWS};
     for (int i = 0; i < g->n; i++)
-        a.x[i] = blocks + (g->token[i] * x->dim[1] + RDG_MIN(g->slot[i], x->dim[1] - 1)) * rdg_q8_row_blocks(x);
+        a.x[i] =
+            blocks + (g->token[i] * x->dim[1] + RDG_MIN(g->slot[i], x->dim[1] - 1)) * rdg_q8_row_blocks(x);
     isa->dot[weight->type](&a);
-    const float *b = rdg_tensor_present(bias) ? (const float *)rdg_tensor_row(bias, expert, 0, 0) + first : NULL;
+    const float *b =
+        rdg_tensor_present(bias) ? (const float *)rdg_tensor_row(bias, expert, 0, 0) + first : NULL;
     for (int i = 0; i < g->n; i++) {
         float *y = (float *)rdg_tensor_row(out, g->slot[i], g->token[i], 0) + first;
         const float *s = sums + i * RDG_Q8_MAX_ITEM_ROWS;
@@ -58,7 +65,8 @@ void rdg_q8_experts_run(const rdg_op_call *call, const rdg_cpu_task *task, const
     const rdg_tensor *weight = &call->operand[RDG_EXPERTS_WEIGHT], *x = &call->operand[RDG_EXPERTS_X];
     const rdg_tensor *ids = &call->operand[RDG_EXPERTS_IDS];
     if (task->phase == 0) {
-        for (int64_t i = task->begin; i < task->end; i++) rdg_q8_quantise_item(x, i, task->scratch, isa->quantise);
+        for (int64_t i = task->begin; i < task->end; i++)
+            rdg_q8_quantise_item(x, i, task->scratch, isa->quantise);
         return;
     }
     int64_t row_items = rdg_div_up(weight->dim[1], rdg_q8_item_rows(weight));

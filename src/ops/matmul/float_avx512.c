@@ -1,5 +1,5 @@
-/* matmul of F32, F16 and BF16 weights with AVX-512: weights become f32 in the panel, nothing else is rounded. A vector
- * lane is a row, so each sum runs over the columns in order, one block of 256 after the other. */
+/* matmul of F32, F16 and BF16 weights with AVX-512: weights become f32 in the panel, nothing else is rounded.
+ * A vector lane is a row, so each sum runs over the columns in order, one block of 256 after the other. */
 #include "ops/matmul/matmul_variants.h"
 #include "ops/matmul/panel.h"
 #include "ops/matmul/transpose_avx512.h"
@@ -70,8 +70,12 @@ static rdg_panel_multiply_fn *const multiply_by_type[RDG_TYPE_COUNT] = {
     [RDG_TYPE_F32] = multiply, [RDG_TYPE_F16] = multiply, [RDG_TYPE_BF16] = multiply};
 
 /* One panel is 32 KiB and fills most of L1. */
-static const rdg_panel_isa isa = {.panel_bytes = sizeof(rdg_float_panel), .group_bytes = sizeof(rdg_float_group),
-                                  .tile_panels = 1, .pack = pack, .unpack = unpack, .multiply = multiply_by_type};
+static const rdg_panel_isa isa = {.panel_bytes = sizeof(rdg_float_panel),
+                                  .group_bytes = sizeof(rdg_float_group),
+                                  .tile_panels = 1,
+                                  .pack = pack,
+                                  .unpack = unpack,
+                                  .multiply = multiply_by_type};
 
 static bool accepts(const rdg_op_call *call)
 {
@@ -91,6 +95,10 @@ static void run(const rdg_op_call *call, const rdg_cpu_task *task)
 }
 
 static const rdg_cpu_kernel kernel = {2, n_items, scratch_bytes, run};
-const rdg_variant rdg_matmul_float_avx512 = {
-    .name = "float_avx512_fma", .source = "src/ops/matmul/float_avx512.c", .backend = RDG_BACKEND_CPU,
-    .requires_mask = RDG_CPU_AVX512, .accepts = accepts, .cpu = &kernel, .tolerance = {RDG_TOLERANCE_INHERIT, 0}};
+const rdg_variant rdg_matmul_float_avx512 = {.name = "float_avx512_fma",
+                                             .source = "src/ops/matmul/float_avx512.c",
+                                             .backend = RDG_BACKEND_CPU,
+                                             .requires_mask = RDG_CPU_AVX512,
+                                             .accepts = accepts,
+                                             .cpu = &kernel,
+                                             .tolerance = {RDG_TOLERANCE_INHERIT, 0}};

@@ -91,7 +91,7 @@ rdg_err rdg_matmul_magnitude(const rdg_op_call *call, double *const *out, rdg_er
 
 static const rdg_variant *const variants[] = {
 #if defined(__x86_64__)
-    &rdg_matmul_q8_avx512, &rdg_matmul_float_avx512,
+    &rdg_matmul_q8_avx512, &rdg_matmul_float_avx512, &rdg_matmul_q8_avx2, &rdg_matmul_float_avx2,
 #endif
     &rdg_matmul_any_c, &rdg_matmul_vulkan, NULL};
 

@@ -17,9 +17,11 @@ static cut cut_of(const rdg_op_call *call, const rdg_panel_isa *isa)
     c.n_blocks = rdg_div_up(x->dim[0], RDG_PANEL_COLUMNS);
     c.n_row_tiles = rdg_div_up(weight->dim[1], c.tile_rows);
     c.n_token_tiles = rdg_div_up(c.n_groups, RDG_PANEL_TILE_GROUPS);
-    /* few rows: cut the tokens finer, so that sixteen threads have work, down to what still pays for unpacking */
+    /* few rows: cut the tokens finer, so that sixteen threads have work, down to what still pays for
+     * unpacking */
     enum { WANTED_ITEMS = 64, LEAST_GROUPS = 22 };
-    while (c.n_row_tiles * c.n_token_tiles < WANTED_ITEMS && c.n_groups / (c.n_token_tiles + 1) >= LEAST_GROUPS)
+    while (c.n_row_tiles * c.n_token_tiles < WANTED_ITEMS &&
+           c.n_groups / (c.n_token_tiles + 1) >= LEAST_GROUPS)
         c.n_token_tiles++;
     c.tile_groups = rdg_div_up(c.n_groups, c.n_token_tiles);
     c.n_token_tiles = rdg_div_up(c.n_groups, c.tile_groups);
@@ -56,7 +58,8 @@ static void *group_at(const cut *c, const rdg_panel_isa *isa, void *scratch, int
     return (char *)scratch + (size_t)(block * c->n_groups + group) * isa->group_bytes;
 }
 
-static void pack_group(const rdg_op_call *call, const cut *c, const rdg_panel_isa *isa, int64_t item, void *scratch)
+static void pack_group(const rdg_op_call *call, const cut *c, const rdg_panel_isa *isa, int64_t item,
+                       void *scratch)
 {
     const rdg_tensor *x = &call->operand[RDG_MATMUL_X];
     int64_t group = item / c->n_blocks, block = item % c->n_blocks, first = group * RDG_PANEL_TOKENS;
@@ -88,7 +91,8 @@ static void run_tile(const rdg_op_call *call, const cut *c, const rdg_panel_isa 
                      const rdg_cpu_task *task)
 {
     const rdg_tensor *weight = &call->operand[RDG_MATMUL_WEIGHT];
-    int64_t first_row = item / c->n_token_tiles * c->tile_rows, first_group = item % c->n_token_tiles * c->tile_groups;
+    int64_t first_row = item / c->n_token_tiles * c->tile_rows,
+            first_group = item % c->n_token_tiles * c->tile_groups;
     int64_t n_groups = RDG_MIN(c->tile_groups, c->n_groups - first_group);
     int64_t first_token = first_group * RDG_PANEL_TOKENS;
     int64_t n_tokens = RDG_MIN(n_groups * RDG_PANEL_TOKENS, c->n_tokens - first_token);
@@ -103,16 +107,16 @@ static void run_tile(const rdg_op_call *call, const cut *c, const rdg_panel_isa 
         int n_columns = (int)RDG_MIN(RDG_PANEL_COLUMNS, weight->dim[0] - k * RDG_PANEL_COLUMNS);
         for (int p = 0; p < n_panels; p++) {
             int64_t row = first_row + p * RDG_PANEL_ROWS;
-            isa->unpack(weight->type, (const char *)rdg_tensor_row(weight, row, 0, 0) + k * block_bytes, weight->stride[1],
-                      (int)RDG_MIN(RDG_PANEL_ROWS, first_row + n_rows - row), n_columns,
-                      own + (size_t)p * isa->panel_bytes);
+            isa->unpack(weight->type, (const char *)rdg_tensor_row(weight, row, 0, 0) + k * block_bytes,
+                        weight->stride[1], (int)RDG_MIN(RDG_PANEL_ROWS, first_row + n_rows - row), n_columns,
+                        own + (size_t)p * isa->panel_bytes);
         }
         /* a group is read once for all panels of the tile while it is in L1 */
         const char *group = group_at(c, isa, task->scratch, k, first_group);
         for (int64_t g = 0; g < n_groups; g++, group += isa->group_bytes)
             for (int p = 0; p < n_panels; p++)
                 isa->multiply[weight->type](own + (size_t)p * isa->panel_bytes, group,
-                            sums + p * panel_sums + g * RDG_PANEL_TOKENS * RDG_PANEL_ROWS);
+                                            sums + p * panel_sums + g * RDG_PANEL_TOKENS * RDG_PANEL_ROWS);
     }
     for (int p = 0; p < n_panels; p++)
         store_tile(call, first_row + p * RDG_PANEL_ROWS, RDG_MIN(RDG_PANEL_ROWS, n_rows - p * RDG_PANEL_ROWS),

@@ -1,13 +1,14 @@
-/* The tiled product behind matmul: weights are unpacked once into a panel that stays in L1, then multiplied with all
- * tokens of the tile.
+/* The tiled product behind matmul: weights are unpacked once into a panel that stays in L1, then multiplied
+ * with all tokens of the tile.
  *
  *   item           one tile of tile_rows rows x up to PANEL_TILE_TOKENS tokens
  *   for each block of 256 columns:
  *       unpack     tile_rows x 256 weights -> panel, transposed: a vector lane is a row
  *       multiply   for each group of 6 tokens: 32 rows x 6 tokens in registers, then added to the tile's sums
  *
- * The activations are laid out in groups of six tokens once a call (phase 0). Nothing depends on the number of
- * threads, and the order of every sum is that of the columns. An instruction set provides the four functions. */
+ * The activations are laid out in groups of six tokens once a call (phase 0). Nothing depends on the number
+ * of threads, and the order of every sum is that of the columns. An instruction set provides the four
+ * functions. */
 #ifndef RDG_OPS_MATMUL_PANEL_H
 #define RDG_OPS_MATMUL_PANEL_H
 
@@ -16,14 +17,14 @@
 
 enum {
     RDG_PANEL_COLUMNS = 256,
-    RDG_PANEL_ROWS = 32,         /* rows of one panel */
-    RDG_PANEL_TOKENS = 6,        /* tokens of a group */
-    RDG_PANEL_TILE_GROUPS = 86,  /* groups of a tile, at most: 516 tokens */
+    RDG_PANEL_ROWS = 32,        /* rows of one panel */
+    RDG_PANEL_TOKENS = 6,       /* tokens of a group */
+    RDG_PANEL_TILE_GROUPS = 86, /* groups of a tile, at most: 516 tokens */
 };
 
-/* 32 rows x 256 columns, q[k / 4][row][k mod 4]; u8 where the format has minima, s8 where it has a fixed offset.
- * scale, min: [sub-block][row]. In the s8 form the activations carry + 128, and correction[row] = sum over
- * sub-blocks of scale * 128 * sum(q) takes it away again. */
+/* 32 rows x 256 columns, q[k / 4][row][k mod 4]; u8 where the format has minima, s8 where it has a fixed
+ * offset. scale, min: [sub-block][row]. In the s8 form the activations carry + 128, and correction[row] = sum
+ * over sub-blocks of scale * 128 * sum(q) takes it away again. */
 typedef struct rdg_q8_panel {
     RDG_ALIGNED(64) uint8_t q[RDG_PANEL_COLUMNS / 4][RDG_PANEL_ROWS][4];
     float scale[16][RDG_PANEL_ROWS], min[16][RDG_PANEL_ROWS];
@@ -54,8 +55,10 @@ typedef struct rdg_panel_isa {
     int tile_panels; /* panels of a tile: the tile has 32 times as many rows */
     /* columns [0, n_columns) of up to six tokens to one group; absent tokens and columns count as zero */
     void (*pack)(rdg_type type, const float *const *x, int n_tokens, int n_columns, void *group);
-    /* rows: n_rows (1 … 32; the others count as zero) rows at the start of a block of n_columns (1 … 256) columns */
-    void (*unpack)(rdg_type type, const void *rows, int64_t row_stride_bytes, int n_rows, int n_columns, void *panel);
+    /* rows: n_rows (1 … 32; the others count as zero) rows at the start of a block of n_columns (1 … 256)
+     * columns */
+    void (*unpack)(rdg_type type, const void *rows, int64_t row_stride_bytes, int n_rows, int n_columns,
+                   void *panel);
     rdg_panel_multiply_fn *const *multiply; /* by rdg_type; NULL where there is none */
 } rdg_panel_isa;
 

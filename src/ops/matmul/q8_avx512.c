@@ -1,5 +1,6 @@
-/* matmul of block formats with AVX-512 VNNI. A vector lane is a row of weights, an activation of four columns is
- * broadcast: two weight registers serve six tokens, twelve exact int32 sums a sub-block, then scaled in f32. */
+/* matmul of block formats with AVX-512 VNNI. A vector lane is a row of weights, an activation of four columns
+ * is broadcast: two weight registers serve six tokens, twelve exact int32 sums a sub-block, then scaled in
+ * f32. */
 #include "ops/matmul/matmul_variants.h"
 #include "ops/matmul/panel.h"
 #include "ops/matmul/transpose_avx512.h"
@@ -11,7 +12,8 @@
 enum { LANES = 16, VECS = RDG_PANEL_ROWS / LANES, TOKENS = RDG_PANEL_TOKENS };
 
 /* n_subs and is_signed are constants where this is called. */
-RDG_INLINE void multiply(const rdg_q8_panel *panel, const rdg_q8_group *group, float *sums, int n_subs, bool is_signed)
+RDG_INLINE void multiply(const rdg_q8_panel *panel, const rdg_q8_group *group, float *sums, int n_subs,
+                         bool is_signed)
 {
     const int steps = RDG_PANEL_COLUMNS / 4 / n_subs;
     __m512 part[VECS][TOKENS];
@@ -22,8 +24,8 @@ RDG_INLINE void multiply(const rdg_q8_panel *panel, const rdg_q8_group *group, f
         __m512i sum[VECS][TOKENS];
         for (int v = 0; v < VECS; v++)
             for (int t = 0; t < TOKENS; t++) sum[v][t] = _mm512_setzero_si512();
-        const uint8_t (*w)[RDG_PANEL_ROWS][4] = panel->q + j * steps;
-        const int8_t (*x)[TOKENS][4] = group->q + j * steps;
+        const uint8_t(*w)[RDG_PANEL_ROWS][4] = panel->q + j * steps;
+        const int8_t(*x)[TOKENS][4] = group->q + j * steps;
 #pragma GCC unroll 8
         for (int k = 0; k < steps; k++) {
             __m512i w0 = _mm512_load_si512(w[k][0]), w1 = _mm512_load_si512(w[k][LANES]);
@@ -32,17 +34,21 @@ RDG_INLINE void multiply(const rdg_q8_panel *panel, const rdg_q8_group *group, f
                 int32_t four;
                 memcpy(&four, x[k][t], 4);
                 __m512i b = _mm512_set1_epi32(four);
-                sum[0][t] = is_signed ? _mm512_dpbusd_epi32(sum[0][t], b, w0) : _mm512_dpbusd_epi32(sum[0][t], w0, b);
-                sum[1][t] = is_signed ? _mm512_dpbusd_epi32(sum[1][t], b, w1) : _mm512_dpbusd_epi32(sum[1][t], w1, b);
+                sum[0][t] =
+                    is_signed ? _mm512_dpbusd_epi32(sum[0][t], b, w0) : _mm512_dpbusd_epi32(sum[0][t], w0, b);
+                sum[1][t] =
+                    is_signed ? _mm512_dpbusd_epi32(sum[1][t], b, w1) : _mm512_dpbusd_epi32(sum[1][t], w1, b);
             }
         }
 #pragma GCC unroll 2
         for (int v = 0; v < VECS; v++) {
-            __m512 scale = _mm512_load_ps(panel->scale[j] + LANES * v), min = _mm512_load_ps(panel->min[j] + LANES * v);
+            __m512 scale = _mm512_load_ps(panel->scale[j] + LANES * v),
+                   min = _mm512_load_ps(panel->min[j] + LANES * v);
 #pragma GCC unroll 6
             for (int t = 0; t < TOKENS; t++) {
                 part[v][t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[v][t]), scale, part[v][t]);
-                if (!is_signed) part[v][t] = _mm512_fnmadd_ps(min, _mm512_set1_ps(group->sum[j][t]), part[v][t]);
+                if (!is_signed)
+                    part[v][t] = _mm512_fnmadd_ps(min, _mm512_set1_ps(group->sum[j][t]), part[v][t]);
             }
         }
     }
@@ -50,7 +56,8 @@ RDG_INLINE void multiply(const rdg_q8_panel *panel, const rdg_q8_group *group, f
     for (int t = 0; t < TOKENS; t++)
         for (int v = 0; v < VECS; v++) {
             float *s = sums + t * RDG_PANEL_ROWS + LANES * v;
-            _mm512_store_ps(s, _mm512_fmadd_ps(part[v][t], _mm512_set1_ps(group->scale[t]), _mm512_load_ps(s)));
+            _mm512_store_ps(s,
+                            _mm512_fmadd_ps(part[v][t], _mm512_set1_ps(group->scale[t]), _mm512_load_ps(s)));
         }
 }
 
@@ -77,8 +84,8 @@ typedef struct row_buffer {
     float scale[LANES][16], min[LANES][16];
 } row_buffer;
 
-RDG_INLINE void flush_floats(float in[LANES][16], float (*out)[RDG_PANEL_ROWS], int first_out, int first_in, int n,
-                             int first_row)
+RDG_INLINE void flush_floats(float in[LANES][16], float (*out)[RDG_PANEL_ROWS], int first_out, int first_in,
+                             int n, int first_row)
 {
     __m512i m[16];
     for (int r = 0; r < LANES; r++) m[r] = _mm512_castps_si512(_mm512_load_ps(in[r]));
@@ -86,7 +93,7 @@ RDG_INLINE void flush_floats(float in[LANES][16], float (*out)[RDG_PANEL_ROWS], 
     for (int j = 0; j < n; j++) _mm512_store_si512(out[first_out + j] + first_row, m[first_in + j]);
 }
 
-static void flush_rows(row_buffer *b, rdg_q8_panel *panel, int first_row, const rdg_format_avx512 *f)
+static void flush_rows(row_buffer *b, rdg_q8_panel *panel, int first_row, const rdg_block_format_avx512 *f)
 {
     const __m512i offset = _mm512_set1_epi8((char)f->offset);
     for (int k = 0; k < RDG_PANEL_COLUMNS; k += 64) {
@@ -120,7 +127,7 @@ static void correct(rdg_q8_panel *panel, int n_subs)
 
 static void unpack(rdg_type type, const void *rows, int64_t stride, int n_rows, int n_columns, void *out)
 {
-    const rdg_format_avx512 *f = &rdg_formats_avx512[type];
+    const rdg_block_format_avx512 *f = &rdg_block_formats_avx512[type];
     const int64_t step_bytes = (int64_t)f->block_bytes * (RDG_PANEL_COLUMNS / f->block_elems);
     rdg_q8_panel *panel = out;
     row_buffer b;
@@ -130,8 +137,10 @@ static void unpack(rdg_type type, const void *rows, int64_t stride, int n_rows, 
             if (first + r < n_rows) {
                 const uint8_t *row = (const uint8_t *)rows + (first + r) * stride;
                 f->unpack(row, n_columns / f->block_elems, &u);
-                /* rows are far apart, so no hardware prefetcher sees the next block: it is needed one panel later */
-                for (int64_t i = 0; i < step_bytes; i += 64) _mm_prefetch((const char *)row + step_bytes + i, _MM_HINT_T0);
+                /* rows are far apart, so no hardware prefetcher sees the next block: it is needed one panel
+                 * later */
+                for (int64_t i = 0; i < step_bytes; i += 64)
+                    _mm_prefetch((const char *)row + step_bytes + i, _MM_HINT_T0);
             } else {
                 for (int p = 0; p < 4; p++) u.q[p] = _mm512_setzero_si512();
                 u.scale = u.min = _mm512_setzero_ps();
@@ -148,7 +157,7 @@ static void unpack(rdg_type type, const void *rows, int64_t stride, int n_rows, 
 /* The activations of six tokens, four columns of each side by side. */
 static void pack(rdg_type type, const float *const *x, int n_tokens, int n_columns, void *out)
 {
-    const rdg_format_avx512 *f = &rdg_formats_avx512[type];
+    const rdg_block_format_avx512 *f = &rdg_block_formats_avx512[type];
     const uint32_t flip = f->offset ? 0x80808080u : 0;
     rdg_q8_group *group = out;
     rdg_q8_block b;
@@ -177,8 +186,12 @@ static rdg_panel_multiply_fn *const multiply_by_type[RDG_TYPE_COUNT] = {
     [RDG_TYPE_MXFP4] = multiply_s8_8,
 };
 
-static const rdg_panel_isa isa = {.panel_bytes = sizeof(rdg_q8_panel), .group_bytes = sizeof(rdg_q8_group),
-                                  .tile_panels = 2, .pack = pack, .unpack = unpack, .multiply = multiply_by_type};
+static const rdg_panel_isa isa = {.panel_bytes = sizeof(rdg_q8_panel),
+                                  .group_bytes = sizeof(rdg_q8_group),
+                                  .tile_panels = 2,
+                                  .pack = pack,
+                                  .unpack = unpack,
+                                  .multiply = multiply_by_type};
 
 static bool accepts(const rdg_op_call *call)
 {

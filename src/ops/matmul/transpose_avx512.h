@@ -20,8 +20,10 @@ RDG_INLINE void rdg_transpose16_avx512(__m512i m[16])
         m[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
     }
     for (int c = 0; c < 4; c++) { /* 128-bit lanes of the four fours */
-        __m512i p = _mm512_shuffle_i32x4(m[c], m[4 + c], 0x88), q = _mm512_shuffle_i32x4(m[8 + c], m[12 + c], 0x88);
-        __m512i r = _mm512_shuffle_i32x4(m[c], m[4 + c], 0xdd), s = _mm512_shuffle_i32x4(m[8 + c], m[12 + c], 0xdd);
+        __m512i p = _mm512_shuffle_i32x4(m[c], m[4 + c], 0x88),
+                q = _mm512_shuffle_i32x4(m[8 + c], m[12 + c], 0x88);
+        __m512i r = _mm512_shuffle_i32x4(m[c], m[4 + c], 0xdd),
+                s = _mm512_shuffle_i32x4(m[8 + c], m[12 + c], 0xdd);
         a[c] = _mm512_shuffle_i32x4(p, q, 0x88);
         a[8 + c] = _mm512_shuffle_i32x4(p, q, 0xdd);
         a[4 + c] = _mm512_shuffle_i32x4(r, s, 0x88);

@@ -1,5 +1,6 @@
 /* matvec of F32, F16 and BF16 weights with AVX-512: nothing is rounded but the products and sums in f32. Four
- * accumulators a token hide the latency of the fused multiply-add; the order of the sums depends on n_columns alone. */
+ * accumulators a token hide the latency of the fused multiply-add; the order of the sums depends on n_columns
+ * alone. */
 #include "ops/matvec/matvec_variants.h"
 #include "ops/matvec/q8.h"
 
@@ -22,8 +23,8 @@ RDG_INLINE __m512 load_bf16(const void *row, int64_t i, __mmask16 m)
 }
 
 /* One row times n tokens (a constant where it is called). */
-RDG_INLINE void dot_row(const void *row, int64_t n_columns, const float *x, int64_t x_stride, int n, float *sums,
-                        int64_t sums_stride, load16_fn *load)
+RDG_INLINE void dot_row(const void *row, int64_t n_columns, const float *x, int64_t x_stride, int n,
+                        float *sums, int64_t sums_stride, load16_fn *load)
 {
     enum { UNROLL = 4, STEP = 16 * UNROLL };
     __m512 acc[4][UNROLL];
@@ -43,8 +44,8 @@ RDG_INLINE void dot_row(const void *row, int64_t n_columns, const float *x, int6
             acc[t][0] = _mm512_fmadd_ps(w, _mm512_maskz_loadu_ps(m, x + t * x_stride + i), acc[t][0]);
     }
     for (int t = 0; t < n; t++)
-        sums[t * sums_stride] = _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(acc[t][0], acc[t][1]),
-                                                                   _mm512_add_ps(acc[t][2], acc[t][3])));
+        sums[t * sums_stride] = _mm512_reduce_add_ps(
+            _mm512_add_ps(_mm512_add_ps(acc[t][0], acc[t][1]), _mm512_add_ps(acc[t][2], acc[t][3])));
 }
 
 RDG_INLINE void dot_rows(const rdg_float_dot_args *a, load16_fn *load)
@@ -53,11 +54,11 @@ RDG_INLINE void dot_rows(const rdg_float_dot_args *a, load16_fn *load)
         const char *row = (const char *)a->rows + r * a->row_stride_bytes;
         int t = 0;
         for (; t + 4 <= a->n_tokens; t += 4)
-            dot_row(row, a->n_columns, a->x + t * a->x_stride, a->x_stride, 4, a->sums + t * a->sums_stride + r,
-                    a->sums_stride, load);
+            dot_row(row, a->n_columns, a->x + t * a->x_stride, a->x_stride, 4,
+                    a->sums + t * a->sums_stride + r, a->sums_stride, load);
         for (; t < a->n_tokens; t++)
-            dot_row(row, a->n_columns, a->x + t * a->x_stride, a->x_stride, 1, a->sums + t * a->sums_stride + r,
-                    a->sums_stride, load);
+            dot_row(row, a->n_columns, a->x + t * a->x_stride, a->x_stride, 1,
+                    a->sums + t * a->sums_stride + r, a->sums_stride, load);
     }
 }
 
@@ -87,6 +88,10 @@ static void run(const rdg_op_call *call, const rdg_cpu_task *task)
 }
 
 static const rdg_cpu_kernel kernel = {1, rdg_float_matvec_n_items, NULL, run};
-const rdg_variant rdg_matvec_float_avx512 = {
-    .name = "float_avx512_fma", .source = "src/ops/matvec/float_avx512.c", .backend = RDG_BACKEND_CPU,
-    .requires_mask = RDG_CPU_AVX512, .accepts = accepts, .cpu = &kernel, .tolerance = {RDG_TOLERANCE_INHERIT, 0}};
+const rdg_variant rdg_matvec_float_avx512 = {.name = "float_avx512_fma",
+                                             .source = "src/ops/matvec/float_avx512.c",
+                                             .backend = RDG_BACKEND_CPU,
+                                             .requires_mask = RDG_CPU_AVX512,
+                                             .accepts = accepts,
+                                             .cpu = &kernel,
+                                             .tolerance = {RDG_TOLERANCE_INHERIT, 0}};

@@ -22,7 +22,8 @@ int64_t rdg_q8_quantise_items(const rdg_tensor *x)
     return rdg_tensor_n_rows(x) * rdg_div_up(rdg_q8_row_blocks(x), QUANTISE_ITEM_BLOCKS);
 }
 
-void rdg_q8_quantise_item(const rdg_tensor *x, int64_t item, rdg_q8_block *blocks, rdg_q8_quantise_fn *quantise)
+void rdg_q8_quantise_item(const rdg_tensor *x, int64_t item, rdg_q8_block *blocks,
+                          rdg_q8_quantise_fn *quantise)
 {
     int64_t n_blocks = rdg_q8_row_blocks(x), parts = rdg_div_up(n_blocks, QUANTISE_ITEM_BLOCKS);
     int64_t row = item / parts, first = item % parts * QUANTISE_ITEM_BLOCKS;
@@ -39,7 +40,8 @@ static void store_rows(const rdg_op_call *call, int64_t first, int64_t n, const 
     const float *b = rdg_tensor_present(bias) ? (const float *)bias->data + first : NULL;
     for (int64_t t = 0; t < out->dim[1]; t++) {
         const float *s = sums + t * stride;
-        const float *r = rdg_tensor_present(residual) ? (const float *)rdg_tensor_row(residual, t, 0, 0) + first : NULL;
+        const float *r =
+            rdg_tensor_present(residual) ? (const float *)rdg_tensor_row(residual, t, 0, 0) + first : NULL;
         float *y = (float *)rdg_tensor_row(out, t, 0, 0) + first;
         for (int64_t i = 0; i < n; i++) y[i] = s[i] + (b ? b[i] : 0.0f) + (r ? r[i] : 0.0f);
     }
@@ -63,16 +65,21 @@ void rdg_q8_matvec_run(const rdg_op_call *call, const rdg_cpu_task *task, const 
 {
     const rdg_tensor *weight = &call->operand[RDG_MATMUL_WEIGHT], *x = &call->operand[RDG_MATMUL_X];
     if (task->phase == 0) {
-        for (int64_t i = task->begin; i < task->end; i++) rdg_q8_quantise_item(x, i, task->scratch, isa->quantise);
+        for (int64_t i = task->begin; i < task->end; i++)
+            rdg_q8_quantise_item(x, i, task->scratch, isa->quantise);
         return;
     }
     float sums[RDG_MATVEC_MAX_TOKENS * RDG_Q8_MAX_ITEM_ROWS];
     int64_t rows = rdg_q8_item_rows(weight);
     for (int64_t i = task->begin; i < task->end; i++) {
         int64_t first = i * rows, n = RDG_MIN(rows, weight->dim[1] - first);
-        rdg_q8_dot_args a = {.rows = rdg_tensor_row(weight, first, 0, 0), .row_stride_bytes = weight->stride[1],
-                             .n_rows = n, .n_columns = weight->dim[0], .n_tokens = (int)x->dim[1],
-                             .sums = sums, .sums_stride = RDG_Q8_MAX_ITEM_ROWS};
+        rdg_q8_dot_args a = {.rows = rdg_tensor_row(weight, first, 0, 0),
+                             .row_stride_bytes = weight->stride[1],
+                             .n_rows = n,
+                             .n_columns = weight->dim[0],
+                             .n_tokens = (int)x->dim[1],
+                             .sums = sums,
+                             .sums_stride = RDG_Q8_MAX_ITEM_ROWS};
         for (int t = 0; t < a.n_tokens; t++)
             a.x[t] = (const rdg_q8_block *)task->scratch + t * rdg_q8_row_blocks(x);
         isa->dot[weight->type](&a);
@@ -94,10 +101,15 @@ void rdg_float_matvec_run(const rdg_op_call *call, const rdg_cpu_task *task, rdg
     int64_t rows = rdg_q8_item_rows(weight);
     for (int64_t i = task->begin; i < task->end; i++) {
         int64_t first = i * rows, n = RDG_MIN(rows, weight->dim[1] - first);
-        rdg_float_dot_args a = {.rows = rdg_tensor_row(weight, first, 0, 0), .row_stride_bytes = weight->stride[1],
-                                .n_rows = n, .n_columns = weight->dim[0], .x = x->data,
-                                .x_stride = x->stride[1] / (int64_t)sizeof(float), .n_tokens = (int)x->dim[1],
-                                .sums = sums, .sums_stride = RDG_Q8_MAX_ITEM_ROWS};
+        rdg_float_dot_args a = {.rows = rdg_tensor_row(weight, first, 0, 0),
+                                .row_stride_bytes = weight->stride[1],
+                                .n_rows = n,
+                                .n_columns = weight->dim[0],
+                                .x = x->data,
+                                .x_stride = x->stride[1] / (int64_t)sizeof(float),
+                                .n_tokens = (int)x->dim[1],
+                                .sums = sums,
+                                .sums_stride = RDG_Q8_MAX_ITEM_ROWS};
         dot[weight->type](&a);
         store_rows(call, first, n, sums, RDG_Q8_MAX_ITEM_ROWS);
     }

@@ -1,11 +1,10 @@
 /* The 8-bit path of matvec, matmul and experts, shared by all block formats and instruction sets.
  *
- * Every weight format is one and the same thing here: 256 small integers with one scale and one minimum for each 16
- * of them, w = scale q - min. A format is its unpacker and nothing else. The activations are quantised once a call to
- * 8 bits with one scale for 256 elements; a dot product is then
- *     act scale * sum over sub-blocks k of (scale_k * sum(q x) - min_k * sum_k(x))
- * with exact integer sums inside a sub-block. Rows of 32-element formats need not be a multiple of 256 long: what is
- * missing counts as zero. */
+ * Every weight format is one and the same thing here: 256 small integers with one scale and one minimum for
+ * each 16 of them, w = scale q - min. A format is its unpacker and nothing else. The activations are
+ * quantised once a call to 8 bits with one scale for 256 elements; a dot product is then act scale * sum over
+ * sub-blocks k of (scale_k * sum(q x) - min_k * sum_k(x)) with exact integer sums inside a sub-block. Rows of
+ * 32-element formats need not be a multiple of 256 long: what is missing counts as zero. */
 #ifndef RDG_OPS_MATVEC_Q8_H
 #define RDG_OPS_MATVEC_Q8_H
 
@@ -23,11 +22,13 @@ enum { RDG_Q8_ELEMS = 256, RDG_Q8_SUBS = 16, RDG_Q8_MAX_TOKENS = RDG_MATVEC_MAX_
 /* When rounding loses nothing, only the float sums over sub-blocks are left. */
 #define RDG_Q8_GRID_TOLERANCE 5e-6
 
-/* 256 activations: x = scale q. A NaN or infinity among them makes scale NaN or infinite, so it reaches the output. */
+/* 256 activations: x = scale q. A NaN or infinity among them makes scale NaN or infinite, so it reaches the
+ * output. */
 typedef struct rdg_q8_block {
     RDG_ALIGNED(64) int8_t q[RDG_Q8_ELEMS];
     float sum[RDG_Q8_SUBS];   /* of q, by sub-block of 16 */
-    float sum32[RDG_Q8_SUBS]; /* eight zeros, then the sums of q by sub-block of 32: lies across 8 scales, 8 minima */
+    float sum32[RDG_Q8_SUBS]; /* eight zeros, then the sums of q by sub-block of 32: lies across 8 scales, 8
+                                 minima */
     float scale;
     float pad[15];
 } rdg_q8_block;
@@ -47,9 +48,11 @@ typedef struct rdg_q8_dot_args {
 } rdg_q8_dot_args;
 typedef void rdg_q8_dot_fn(const rdg_q8_dot_args *a);
 
-/* Quantises part of the rows of x (dim 0 long) into blocks, row after row: item i of rdg_q8_quantise_items(x). */
+/* Quantises part of the rows of x (dim 0 long) into blocks, row after row: item i of
+ * rdg_q8_quantise_items(x). */
 int64_t rdg_q8_quantise_items(const rdg_tensor *x);
-void rdg_q8_quantise_item(const rdg_tensor *x, int64_t item, rdg_q8_block *blocks, rdg_q8_quantise_fn *quantise);
+void rdg_q8_quantise_item(const rdg_tensor *x, int64_t item, rdg_q8_block *blocks,
+                          rdg_q8_quantise_fn *quantise);
 int64_t rdg_q8_row_blocks(const rdg_tensor *x); /* blocks of one row of x */
 /* Rows of weights an item handles. */
 enum { RDG_Q8_MAX_ITEM_ROWS = 32 };

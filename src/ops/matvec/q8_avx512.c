@@ -1,6 +1,6 @@
 /* matvec of block formats with AVX-512 VNNI: unpack 256 weights to four registers, multiply with the 8-bit
- * activations of one to four tokens, scale in f32. One stream of rows a thread, so that the hardware prefetcher sees one
- * long sequence; the software prefetch covers the start of each row block. */
+ * activations of one to four tokens, scale in f32. One stream of rows a thread, so that the hardware
+ * prefetcher sees one long sequence; the software prefetch covers the start of each row block. */
 #include "ops/matvec/matvec_variants.h"
 #include "ops/experts/experts_variants.h"
 #include "ops/matvec/q8.h"
@@ -9,25 +9,29 @@
 
 enum { PREFETCH_BYTES = 4096 };
 
-/* The sums of quarter p lie in lanes of four elements: the sub-block of each lane, for sub-blocks of 16 or 32. */
+/* The sums of quarter p lie in lanes of four elements: the sub-block of each lane, for sub-blocks of 16
+ * or 32. */
 RDG_INLINE __m512i spread_index(int p, int sub_elems)
 {
     if (sub_elems == 32)
         return _mm512_add_epi32(_mm512_set_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0),
                                 _mm512_set1_epi32(2 * p));
-    return _mm512_add_epi32(_mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0), _mm512_set1_epi32(4 * p));
+    return _mm512_add_epi32(_mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0),
+                            _mm512_set1_epi32(4 * p));
 }
 
-/* One row times n tokens (a constant where it is called). The order of the sums depends on n_columns alone. */
-RDG_INLINE void dot_row(const uint8_t *row, int64_t n_columns, const rdg_q8_block *const *x, int n, float *sums,
-                        int64_t sums_stride, const rdg_format_avx512 f)
+/* One row times n tokens (a constant where it is called). The order of the sums depends on n_columns alone.
+ */
+RDG_INLINE void dot_row(const uint8_t *row, int64_t n_columns, const rdg_q8_block *const *x, int n,
+                        float *sums, int64_t sums_stride, const rdg_block_format_avx512 f)
 {
     const int per_step = RDG_Q8_ELEMS / f.block_elems, step_bytes = per_step * f.block_bytes;
     int64_t n_blocks = n_columns / f.block_elems, n_steps = rdg_div_up(n_blocks, per_step);
     __m512 acc[4];
     for (int t = 0; t < n; t++) acc[t] = _mm512_setzero_ps();
     for (int64_t s = 0; s < n_steps; s++, row += step_bytes) {
-        for (int k = 0; k < step_bytes; k += 64) _mm_prefetch((const char *)row + PREFETCH_BYTES + k, _MM_HINT_T0);
+        for (int k = 0; k < step_bytes; k += 64)
+            _mm_prefetch((const char *)row + PREFETCH_BYTES + k, _MM_HINT_T0);
         rdg_unpacked_avx512 u;
         f.unpack(row, (int)RDG_MIN(per_step, n_blocks - s * per_step), &u);
         __m512 scale[4];
@@ -36,7 +40,8 @@ RDG_INLINE void dot_row(const uint8_t *row, int64_t n_columns, const rdg_q8_bloc
             const rdg_q8_block *b = x[t] + s;
             __m512 part = _mm512_mul_ps(u.min, _mm512_load_ps(f.sub_elems == 32 ? b->sum32 : b->sum));
             for (int p = 0; p < 4; p++) {
-                __m512i sum = _mm512_dpbusd_epi32(_mm512_setzero_si512(), u.q[p], _mm512_load_si512(b->q + 64 * p));
+                __m512i sum =
+                    _mm512_dpbusd_epi32(_mm512_setzero_si512(), u.q[p], _mm512_load_si512(b->q + 64 * p));
                 part = p ? _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale[p], part)
                          : _mm512_fmsub_ps(_mm512_cvtepi32_ps(sum), scale[p], part);
             }
@@ -46,7 +51,7 @@ RDG_INLINE void dot_row(const uint8_t *row, int64_t n_columns, const rdg_q8_bloc
     for (int t = 0; t < n; t++) sums[t * sums_stride] = _mm512_reduce_add_ps(acc[t]);
 }
 
-RDG_INLINE void dot_tokens(const rdg_q8_dot_args *a, int first, int n, const rdg_format_avx512 f)
+RDG_INLINE void dot_tokens(const rdg_q8_dot_args *a, int first, int n, const rdg_block_format_avx512 f)
 {
     for (int64_t r = 0; r < a->n_rows; r++)
         dot_row((const uint8_t *)a->rows + r * a->row_stride_bytes, a->n_columns, a->x + first, n,
@@ -54,7 +59,7 @@ RDG_INLINE void dot_tokens(const rdg_q8_dot_args *a, int first, int n, const rdg
 }
 
 /* More than four tokens: the rows of an item are in L1 or L2 when they are unpacked the second time. */
-RDG_INLINE void dot_rows(const rdg_q8_dot_args *a, const rdg_format_avx512 f)
+RDG_INLINE void dot_rows(const rdg_q8_dot_args *a, const rdg_block_format_avx512 f)
 {
     int t = 0;
     for (; t + 4 <= a->n_tokens; t += 4) dot_tokens(a, t, 4, f);
@@ -65,70 +70,62 @@ RDG_INLINE void dot_rows(const rdg_q8_dot_args *a, const rdg_format_avx512 f)
 /* The format is a constant here, so that each gets its own loops. */
 static void dot_q2_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_formats_avx512[RDG_TYPE_Q2_K]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q2_K]);
 }
 static void dot_q3_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_formats_avx512[RDG_TYPE_Q3_K]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q3_K]);
 }
 static void dot_q4_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_formats_avx512[RDG_TYPE_Q4_K]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q4_K]);
 }
 static void dot_q5_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_formats_avx512[RDG_TYPE_Q5_K]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q5_K]);
 }
 static void dot_q6_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_formats_avx512[RDG_TYPE_Q6_K]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q6_K]);
 }
 static void dot_q8_0(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_formats_avx512[RDG_TYPE_Q8_0]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q8_0]);
 }
 static void dot_q4_0(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_formats_avx512[RDG_TYPE_Q4_0]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q4_0]);
 }
 static void dot_q4_1(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_formats_avx512[RDG_TYPE_Q4_1]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q4_1]);
 }
 static void dot_q5_0(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_formats_avx512[RDG_TYPE_Q5_0]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q5_0]);
 }
 static void dot_q5_1(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_formats_avx512[RDG_TYPE_Q5_1]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q5_1]);
 }
 static void dot_iq4_nl(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_formats_avx512[RDG_TYPE_IQ4_NL]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_IQ4_NL]);
 }
 static void dot_iq4_xs(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_formats_avx512[RDG_TYPE_IQ4_XS]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_IQ4_XS]);
 }
 static void dot_mxfp4(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_formats_avx512[RDG_TYPE_MXFP4]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_MXFP4]);
 }
 
 static rdg_q8_dot_fn *const dots[RDG_TYPE_COUNT] = {
-    [RDG_TYPE_Q2_K] = dot_q2_k,
-    [RDG_TYPE_Q3_K] = dot_q3_k,
-    [RDG_TYPE_Q4_K] = dot_q4_k,
-    [RDG_TYPE_Q5_K] = dot_q5_k,
-    [RDG_TYPE_Q6_K] = dot_q6_k,
-    [RDG_TYPE_Q8_0] = dot_q8_0,
-    [RDG_TYPE_Q4_0] = dot_q4_0,
-    [RDG_TYPE_Q4_1] = dot_q4_1,
-    [RDG_TYPE_Q5_0] = dot_q5_0,
-    [RDG_TYPE_Q5_1] = dot_q5_1,
-    [RDG_TYPE_IQ4_NL] = dot_iq4_nl,
-    [RDG_TYPE_IQ4_XS] = dot_iq4_xs,
+    [RDG_TYPE_Q2_K] = dot_q2_k,   [RDG_TYPE_Q3_K] = dot_q3_k,     [RDG_TYPE_Q4_K] = dot_q4_k,
+    [RDG_TYPE_Q5_K] = dot_q5_k,   [RDG_TYPE_Q6_K] = dot_q6_k,     [RDG_TYPE_Q8_0] = dot_q8_0,
+    [RDG_TYPE_Q4_0] = dot_q4_0,   [RDG_TYPE_Q4_1] = dot_q4_1,     [RDG_TYPE_Q5_0] = dot_q5_0,
+    [RDG_TYPE_Q5_1] = dot_q5_1,   [RDG_TYPE_IQ4_NL] = dot_iq4_nl, [RDG_TYPE_IQ4_XS] = dot_iq4_xs,
     [RDG_TYPE_MXFP4] = dot_mxfp4,
 };
 
@@ -175,8 +172,10 @@ static void run_experts(const rdg_op_call *call, const rdg_cpu_task *task)
     rdg_q8_experts_run(call, task, &isa);
 }
 
-static const rdg_cpu_kernel matvec_kernel = {2, rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes, run_matvec};
-static const rdg_cpu_kernel experts_kernel = {2, rdg_q8_experts_n_items, rdg_q8_experts_scratch_bytes, run_experts};
+static const rdg_cpu_kernel matvec_kernel = {2, rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes,
+                                             run_matvec};
+static const rdg_cpu_kernel experts_kernel = {2, rdg_q8_experts_n_items, rdg_q8_experts_scratch_bytes,
+                                              run_experts};
 
 const rdg_variant rdg_matvec_q8_avx512 = {
     .name = "q8_avx512_vnni", .source = "src/ops/matvec/q8_avx512.c", .backend = RDG_BACKEND_CPU,

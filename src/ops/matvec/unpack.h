@@ -1,9 +1,10 @@
 /* Block formats → 256 integers q with a scale and a minimum for each 16: w = scale q - min (see q8.h).
  *
  * Plain C, written so that the compiler makes vectors of it; the hot formats have hand-written forms as well
- * (unpack_avx512.h). Each unpacker reads n_blocks blocks, 256 elements or what is left of the row, and fills the rest
- * with zeros. q of every format with true minima is 0 … 63 at most. Formats whose minimum is a fixed multiple of the
- * scale (w = scale (q - offset)) say so in RDG_OFFSET_*: the matmul folds the offset into q. */
+ * (unpack_avx512.h). Each unpacker reads n_blocks blocks, 256 elements or what is left of the row, and fills
+ * the rest with zeros. q of every format with true minima is 0 … 63 at most. Formats whose minimum is a fixed
+ * multiple of the scale (w = scale (q - offset)) say so in RDG_OFFSET_*: the matmul folds the offset into q.
+ */
 #ifndef RDG_OPS_MATVEC_UNPACK_H
 #define RDG_OPS_MATVEC_UNPACK_H
 
@@ -23,6 +24,8 @@
 #include "quant/q6_k.h"
 #include "quant/q8_0.h"
 #include "quant/scale_min.h"
+
+#include <ridge/type.h>
 
 #include <string.h>
 
@@ -44,8 +47,14 @@ enum {
 };
 
 /* K + 128 and F + 12 by nibble */
-#define RDG_IQ4_UNSIGNED {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241}
-#define RDG_MXFP4_UNSIGNED {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0}
+#define RDG_IQ4_UNSIGNED                                                                                     \
+    {                                                                                                        \
+        1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241                              \
+    }
+#define RDG_MXFP4_UNSIGNED                                                                                   \
+    {                                                                                                        \
+        12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0                                            \
+    }
 
 typedef void rdg_unpack_fn(const uint8_t *src, int n_blocks, rdg_unpacked *u);
 
@@ -147,8 +156,8 @@ static inline void rdg_unpack_q3_k(const uint8_t *src, int n_blocks, rdg_unpacke
     for (int n = 0; n < 2; n++)
         for (int g = 0; g < 4; g++)
             for (int l = 0; l < 32; l++)
-                u->q[128 * n + 32 * g + l] = (uint8_t)(((b.qs[32 * n + l] >> (2 * g)) & 3) |
-                                                       ((b.hmask[l] >> (4 * n + g)) & 1) << 2);
+                u->q[128 * n + 32 * g + l] =
+                    (uint8_t)(((b.qs[32 * n + l] >> (2 * g)) & 3) | ((b.hmask[l] >> (4 * n + g)) & 1) << 2);
 }
 
 static inline void rdg_unpack_iq4_xs(const uint8_t *src, int n_blocks, rdg_unpacked *u)
@@ -261,5 +270,27 @@ static inline void rdg_unpack_mxfp4(const uint8_t *src, int n_blocks, rdg_unpack
     }
     rdg_unpack_zero_tail(u, n_blocks);
 }
+
+/* What a format is to the kernels. sub_elems: 16 or 32; offset: RDG_OFFSET_*. */
+typedef struct rdg_block_format {
+    int block_elems, block_bytes, sub_elems, offset;
+    rdg_unpack_fn *unpack;
+} rdg_block_format;
+
+static const rdg_block_format rdg_block_formats[RDG_TYPE_COUNT] = {
+    [RDG_TYPE_Q2_K] = {256, sizeof(rdg_block_q2_k), 16, RDG_OFFSET_NONE, rdg_unpack_q2_k},
+    [RDG_TYPE_Q3_K] = {256, sizeof(rdg_block_q3_k), 16, RDG_OFFSET_Q3_K, rdg_unpack_q3_k},
+    [RDG_TYPE_Q4_K] = {256, sizeof(rdg_block_q4_k), 32, RDG_OFFSET_NONE, rdg_unpack_q4_k},
+    [RDG_TYPE_Q5_K] = {256, sizeof(rdg_block_q5_k), 32, RDG_OFFSET_NONE, rdg_unpack_q5_k},
+    [RDG_TYPE_Q6_K] = {256, sizeof(rdg_block_q6_k), 16, RDG_OFFSET_Q6_K, rdg_unpack_q6_k},
+    [RDG_TYPE_Q8_0] = {32, sizeof(rdg_block_q8_0), 32, RDG_OFFSET_Q8_0, rdg_unpack_q8_0},
+    [RDG_TYPE_Q4_0] = {32, sizeof(rdg_block_q4_0), 32, RDG_OFFSET_Q4_0, rdg_unpack_q4_0},
+    [RDG_TYPE_Q4_1] = {32, sizeof(rdg_block_q4_1), 32, RDG_OFFSET_NONE, rdg_unpack_q4_1},
+    [RDG_TYPE_Q5_0] = {32, sizeof(rdg_block_q5_0), 32, RDG_OFFSET_Q5_0, rdg_unpack_q5_0},
+    [RDG_TYPE_Q5_1] = {32, sizeof(rdg_block_q5_1), 32, RDG_OFFSET_NONE, rdg_unpack_q5_1},
+    [RDG_TYPE_IQ4_NL] = {32, sizeof(rdg_block_iq4_nl), 32, RDG_OFFSET_IQ4, rdg_unpack_iq4_nl},
+    [RDG_TYPE_IQ4_XS] = {256, sizeof(rdg_block_iq4_xs), 32, RDG_OFFSET_IQ4, rdg_unpack_iq4_xs},
+    [RDG_TYPE_MXFP4] = {32, sizeof(rdg_block_mxfp4), 32, RDG_OFFSET_MXFP4, rdg_unpack_mxfp4},
+};
 
 #endif

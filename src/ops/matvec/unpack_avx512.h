@@ -8,8 +8,8 @@
 
 #include <immintrin.h>
 
-/* 256 integers in order, and either the scales and the minima of their 16 sub-blocks of 16, or, in formats whose
- * sub-blocks are 32, 8 scales followed by 8 minima in both registers (see rdg_q8_block). */
+/* 256 integers in order, and either the scales and the minima of their 16 sub-blocks of 16, or, in formats
+ * whose sub-blocks are 32, 8 scales followed by 8 minima in both registers (see rdg_q8_block). */
 typedef struct rdg_unpacked_avx512 {
     __m512i q[4];
     __m512 scale, min;
@@ -25,19 +25,21 @@ RDG_INLINE __m512 rdg_half_avx512(const uint8_t *p)
     return _mm512_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(h)));
 }
 
-/* d, dmin and the twelve packed bytes of Q4_K and Q5_K (quant/scale_min.h) to scale = 8 scales, 8 minima, all in
- * vector registers: two byte-wise shifts find the low bits and the upper two of all sixteen values. */
+/* d, dmin and the twelve packed bytes of Q4_K and Q5_K (quant/scale_min.h) to scale = 8 scales, 8 minima, all
+ * in vector registers: two byte-wise shifts find the low bits and the upper two of all sixteen values. */
 RDG_INLINE void rdg_scale_min_avx512(const uint8_t *src, rdg_unpacked_avx512 *u)
 {
     const __m128i gather = _mm_setr_epi8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m128i low_at = _mm_setr_epi8(0, 8, 16, 24, 32, 40, 48, 56, 0, 8, 16, 24, 36, 44, 52, 60);
     const __m128i high_at = _mm_setr_epi8(0, 0, 0, 0, 2, 10, 18, 26, 0, 0, 0, 0, 2, 10, 18, 26);
-    const __m128i low_bits = _mm_set1_epi64x(0x0f0f0f0f3f3f3f3fLL), high_bits = _mm_set1_epi64x(0x3030303000000000LL);
+    const __m128i low_bits = _mm_set1_epi64x(0x0f0f0f0f3f3f3f3fLL),
+                  high_bits = _mm_set1_epi64x(0x3030303000000000LL);
     const __m512i d_of = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi32(1), 1);
     __m128i head = _mm_loadu_si128((const __m128i *)(const void *)src);
     __m128i s = _mm_shuffle_epi8(head, gather);
     __m128i low = _mm_and_si128(_mm_multishift_epi64_epi8(low_at, s), low_bits);
-    s = _mm_ternarylogic_epi32(low, _mm_multishift_epi64_epi8(high_at, s), high_bits, 0xf8); /* a or (b and c) */
+    s = _mm_ternarylogic_epi32(low, _mm_multishift_epi64_epi8(high_at, s), high_bits,
+                               0xf8); /* a or (b and c) */
     __m512 d = _mm512_permutexvar_ps(d_of, _mm512_castps128_ps512(_mm_cvtph_ps(head)));
     u->scale = u->min = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(s)), d);
 }
@@ -74,15 +76,18 @@ RDG_INLINE void rdg_unpack_q5_k_avx512(const uint8_t *src, int n_blocks, rdg_unp
 RDG_INLINE void rdg_unpack_q6_k_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
 {
     (void)n_blocks;
-    /* bits 2g, 2g + 1 of qh go to bits 4, 5; 16-bit shifts leak between bytes only where the mask removes it */
+    /* bits 2g, 2g + 1 of qh go to bits 4, 5; 16-bit shifts leak between bytes only where the mask removes it
+     */
     const __m512i left = _mm512_inserti64x4(_mm512_set1_epi16(4), _mm256_set1_epi16(2), 1);
     const __m512i right = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi16(2), 1);
     const __m512i low = _mm512_set1_epi8(15), two = _mm512_set1_epi8(0x30);
     for (int n = 0; n < 2; n++) {
         __m512i ql = _mm512_loadu_si512(src + 64 * n);
-        __m512i qh = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(src + 128 + 32 * n)));
+        __m512i qh =
+            _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(src + 128 + 32 * n)));
         /* 0xf8: a or (b and c) */
-        u->q[2 * n] = _mm512_ternarylogic_epi32(_mm512_and_si512(ql, low), _mm512_sllv_epi16(qh, left), two, 0xf8);
+        u->q[2 * n] =
+            _mm512_ternarylogic_epi32(_mm512_and_si512(ql, low), _mm512_sllv_epi16(qh, left), two, 0xf8);
         u->q[2 * n + 1] = _mm512_ternarylogic_epi32(_mm512_and_si512(_mm512_srli_epi16(ql, 4), low),
                                                     _mm512_srlv_epi16(qh, right), two, 0xf8);
     }
@@ -92,7 +97,8 @@ RDG_INLINE void rdg_unpack_q6_k_avx512(const uint8_t *src, int n_blocks, rdg_unp
 }
 
 /* Everything else: plain C through memory. */
-RDG_INLINE void rdg_unpack_plain_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u, rdg_unpack_fn *plain)
+RDG_INLINE void rdg_unpack_plain_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u,
+                                        rdg_unpack_fn *plain)
 {
     rdg_unpacked m;
     plain(src, n_blocks, &m);
@@ -170,12 +176,12 @@ RDG_INLINE void rdg_unpack_mxfp4_avx512(const uint8_t *src, int n_blocks, rdg_un
 }
 
 /* What a format is to the kernels. sub_elems: 16 or 32; offset: RDG_OFFSET_* of unpack.h. */
-typedef struct rdg_format_avx512 {
+typedef struct rdg_block_format_avx512 {
     int block_elems, block_bytes, sub_elems, offset;
     rdg_unpack_avx512_fn *unpack;
-} rdg_format_avx512;
+} rdg_block_format_avx512;
 
-static const rdg_format_avx512 rdg_formats_avx512[RDG_TYPE_COUNT] = {
+static const rdg_block_format_avx512 rdg_block_formats_avx512[RDG_TYPE_COUNT] = {
     [RDG_TYPE_Q2_K] = {256, sizeof(rdg_block_q2_k), 16, RDG_OFFSET_NONE, rdg_unpack_q2_k_avx512},
     [RDG_TYPE_Q3_K] = {256, sizeof(rdg_block_q3_k), 16, RDG_OFFSET_Q3_K, rdg_unpack_q3_k_avx512},
     [RDG_TYPE_Q4_K] = {256, sizeof(rdg_block_q4_k), 32, RDG_OFFSET_NONE, rdg_unpack_q4_k_avx512},

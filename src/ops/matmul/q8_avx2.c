@@ -1,0 +1,182 @@
+/* matmul of block formats with AVX2. A vector lane is a row of weights; bytes multiply in pairs to int16,
+ * which take as many steps as cannot overflow before they are widened, scaled and added in f32. Weights that
+ * need all eight bits (Q8_0, IQ4) go as sign and magnitude, one step at a time. */
+#include "ops/matmul/matmul_variants.h"
+#include "ops/matmul/panel.h"
+#include "ops/matvec/q8.h"
+#include "ops/matvec/unpack.h"
+
+#include <immintrin.h>
+
+enum { LANES = 8, TOKENS = 3 }; /* 16 rows x 3 tokens at a time: six sums, six results */
+
+/* n_subs, chunk (steps of four columns before widening: 2 * 127 * largest q * chunk < 2^15) and wide are
+ * constants where this is called. */
+RDG_INLINE void multiply(const rdg_q8_panel *panel, const rdg_q8_group *group, float *sums, int n_subs,
+                         int chunk, bool wide, int row, int token)
+{
+    const int steps = RDG_PANEL_COLUMNS / 4 / n_subs;
+    const __m256i ones = _mm256_set1_epi16(1);
+    __m256 part[2][TOKENS];
+    for (int v = 0; v < 2; v++)
+        for (int t = 0; t < TOKENS; t++) part[v][t] = _mm256_setzero_ps();
+    for (int k0 = 0; k0 < RDG_PANEL_COLUMNS / 4; k0 += chunk) {
+        const int j = k0 / steps;
+        __m256i sum[2][TOKENS];
+#pragma GCC unroll 8
+        for (int k = k0; k < k0 + chunk; k++)
+#pragma GCC unroll 3
+            for (int t = 0; t < TOKENS; t++) {
+                int32_t four;
+                memcpy(&four, group->q[k][token + t], 4);
+                __m256i x = _mm256_set1_epi32(four);
+#pragma GCC unroll 2
+                for (int v = 0; v < 2; v++) {
+                    __m256i w =
+                        _mm256_load_si256((const __m256i *)(const void *)panel->q[k][row + LANES * v]);
+                    __m256i p = wide ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w))
+                                     : _mm256_maddubs_epi16(w, x);
+                    sum[v][t] = k == k0 ? p : _mm256_add_epi16(sum[v][t], p);
+                }
+            }
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; v++) {
+            __m256 scale = _mm256_load_ps(panel->scale[j] + row + LANES * v);
+#pragma GCC unroll 3
+            for (int t = 0; t < TOKENS; t++)
+                part[v][t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_madd_epi16(sum[v][t], ones)), scale,
+                                             part[v][t]);
+        }
+    }
+    for (int j = 0; j < n_subs && !wide; j++)
+        for (int v = 0; v < 2; v++) {
+            __m256 min = _mm256_load_ps(panel->min[j] + row + LANES * v);
+            for (int t = 0; t < TOKENS; t++)
+                part[v][t] = _mm256_fnmadd_ps(min, _mm256_set1_ps(group->sum[j][token + t]), part[v][t]);
+        }
+    for (int t = 0; t < TOKENS; t++)
+        for (int v = 0; v < 2; v++) {
+            float *s = sums + (token + t) * RDG_PANEL_ROWS + row + LANES * v;
+            _mm256_store_ps(
+                s, _mm256_fmadd_ps(part[v][t], _mm256_set1_ps(group->scale[token + t]), _mm256_load_ps(s)));
+        }
+}
+
+RDG_INLINE void multiply_all(const void *panel, const void *group, float *sums, int n_subs, int chunk,
+                             bool wide)
+{
+    for (int row = 0; row < RDG_PANEL_ROWS; row += 2 * LANES)
+        for (int token = 0; token < RDG_PANEL_TOKENS; token += TOKENS)
+            multiply(panel, group, sums, n_subs, chunk, wide, row, token);
+}
+
+static void multiply_q15_8(const void *panel, const void *group, float *sums)
+{
+    multiply_all(panel, group, sums, 8, 8, false);
+}
+static void multiply_q15_16(const void *panel, const void *group, float *sums)
+{
+    multiply_all(panel, group, sums, 16, 4, false);
+}
+static void multiply_q31_8(const void *panel, const void *group, float *sums)
+{
+    multiply_all(panel, group, sums, 8, 4, false);
+}
+static void multiply_q63_16(const void *panel, const void *group, float *sums)
+{
+    multiply_all(panel, group, sums, 16, 2, false);
+}
+static void multiply_wide_8(const void *panel, const void *group, float *sums)
+{
+    multiply_all(panel, group, sums, 8, 1, true);
+}
+
+static void unpack(rdg_type type, const void *rows, int64_t stride, int n_rows, int n_columns, void *out)
+{
+    const rdg_block_format *f = &rdg_block_formats[type];
+    const int64_t step_bytes = (int64_t)f->block_bytes * (RDG_PANEL_COLUMNS / f->block_elems);
+    const int n_subs = RDG_PANEL_COLUMNS / f->sub_elems, per_sub = f->sub_elems / 16;
+    const uint32_t flip = f->offset == 128 ? 0x80808080u : 0;
+    rdg_q8_panel *panel = out;
+    if (n_rows < RDG_PANEL_ROWS) memset(panel, 0, sizeof *panel);
+    for (int r = 0; r < n_rows; r++) {
+        const uint8_t *row = (const uint8_t *)rows + r * stride;
+        rdg_unpacked u;
+        f->unpack(row, n_columns / f->block_elems, &u);
+        /* rows are far apart, so no hardware prefetcher sees the next block: it is needed one panel later */
+        for (int64_t i = 0; i < step_bytes; i += 64)
+            _mm_prefetch((const char *)row + step_bytes + i, _MM_HINT_T0);
+        for (int k = 0; k < RDG_PANEL_COLUMNS / 4; k++) {
+            uint32_t four;
+            memcpy(&four, u.q + 4 * k, 4);
+            four ^= flip;
+            memcpy(panel->q[k][r], &four, 4);
+        }
+        for (int j = 0; j < n_subs; j++) {
+            panel->scale[j][r] = u.scale[per_sub * j];
+            panel->min[j][r] = u.min[per_sub * j];
+        }
+    }
+}
+
+/* The activations of six tokens, four columns of each side by side. */
+static void pack(rdg_type type, const float *const *x, int n_tokens, int n_columns, void *out)
+{
+    const rdg_block_format *f = &rdg_block_formats[type];
+    rdg_q8_group *group = out;
+    rdg_q8_block b;
+    for (int t = 0; t < RDG_PANEL_TOKENS; t++) {
+        if (t < n_tokens)
+            rdg_q8_quantise_avx2(x[t], n_columns, &b);
+        else
+            memset(&b, 0, sizeof b);
+        for (int k = 0; k < RDG_PANEL_COLUMNS / 4; k++) memcpy(group->q[k][t], b.q + 4 * k, 4);
+        for (int j = 0; j < RDG_PANEL_COLUMNS / f->sub_elems; j++)
+            group->sum[j][t] = f->sub_elems == 32 ? b.sum32[8 + j] : b.sum[j];
+        group->scale[t] = b.scale;
+    }
+}
+
+static rdg_panel_multiply_fn *const multiply_by_type[RDG_TYPE_COUNT] = {
+    [RDG_TYPE_Q2_K] = multiply_q15_16,   [RDG_TYPE_Q3_K] = multiply_q15_16,
+    [RDG_TYPE_Q4_K] = multiply_q15_8,    [RDG_TYPE_Q5_K] = multiply_q31_8,
+    [RDG_TYPE_Q6_K] = multiply_q63_16,   [RDG_TYPE_Q8_0] = multiply_wide_8,
+    [RDG_TYPE_Q4_0] = multiply_q15_8,    [RDG_TYPE_Q4_1] = multiply_q15_8,
+    [RDG_TYPE_Q5_0] = multiply_q31_8,    [RDG_TYPE_Q5_1] = multiply_q31_8,
+    [RDG_TYPE_IQ4_NL] = multiply_wide_8, [RDG_TYPE_IQ4_XS] = multiply_wide_8,
+    [RDG_TYPE_MXFP4] = multiply_q31_8,
+};
+
+static const rdg_panel_isa isa = {.panel_bytes = sizeof(rdg_q8_panel),
+                                  .group_bytes = sizeof(rdg_q8_group),
+                                  .tile_panels = 2,
+                                  .pack = pack,
+                                  .unpack = unpack,
+                                  .multiply = multiply_by_type};
+
+static bool accepts(const rdg_op_call *call)
+{
+    return multiply_by_type[call->operand[RDG_MATMUL_WEIGHT].type] != NULL;
+}
+static int64_t n_items(const rdg_op_call *call, int phase)
+{
+    return rdg_panel_n_items(call, phase, &isa);
+}
+static size_t scratch_bytes(const rdg_op_call *call, int n_threads)
+{
+    return rdg_panel_scratch_bytes(call, n_threads, &isa);
+}
+static void run(const rdg_op_call *call, const rdg_cpu_task *task)
+{
+    rdg_panel_run(call, task, &isa);
+}
+
+static const rdg_cpu_kernel kernel = {2, n_items, scratch_bytes, run};
+const rdg_variant rdg_matmul_q8_avx2 = {.name = "q8_avx2",
+                                        .source = "src/ops/matmul/q8_avx2.c",
+                                        .backend = RDG_BACKEND_CPU,
+                                        .requires_mask = RDG_CPU_AVX2,
+                                        .accepts = accepts,
+                                        .cpu = &kernel,
+                                        .tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_TOLERANCE},
+    .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};

@@ -1,0 +1,214 @@
+/* matvec of block formats with AVX2: unpack 256 weights to memory (plain C, unpack.h), multiply bytes in
+ * pairs to int16 and pairs of those to int32, scale in f32. Weights that need all eight bits (Q8_0, IQ4)
+ * would overflow the int16 pairs as unsigned numbers; they go as sign and magnitude. */
+#include "ops/matvec/matvec_variants.h"
+#include "ops/experts/experts_variants.h"
+#include "ops/matvec/q8.h"
+#include "ops/matvec/unpack.h"
+#include "base/mem.h"
+
+#include <immintrin.h>
+
+enum { PREFETCH_BYTES = 4096 };
+
+RDG_INLINE float sum8(__m256 v)
+{
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
+/* Sums of four products each: q . x for unsigned q, (q - 128) . x if wide. */
+RDG_INLINE __m256 dot32(__m256i q, __m256i x, bool wide)
+{
+    if (wide) {
+        q = _mm256_xor_si256(q, _mm256_set1_epi8((char)0x80));
+        x = _mm256_sign_epi8(x, q);
+        q = _mm256_abs_epi8(q);
+    }
+    return _mm256_cvtepi32_ps(_mm256_madd_epi16(_mm256_maddubs_epi16(q, x), _mm256_set1_epi16(1)));
+}
+
+/* One row times n tokens (a constant where it is called). */
+RDG_INLINE void dot_row(const uint8_t *row, int64_t n_columns, const rdg_q8_block *const *x, int n,
+                        float *sums, int64_t sums_stride, const rdg_block_format f)
+{
+    const bool wide = f.offset == 128;
+    const int per_step = RDG_Q8_ELEMS / f.block_elems, step_bytes = per_step * f.block_bytes;
+    int64_t n_blocks = n_columns / f.block_elems, n_steps = rdg_div_up(n_blocks, per_step);
+    __m256 acc[2];
+    for (int t = 0; t < n; t++) acc[t] = _mm256_setzero_ps();
+    for (int64_t s = 0; s < n_steps; s++, row += step_bytes) {
+        for (int k = 0; k < step_bytes; k += 64)
+            _mm_prefetch((const char *)row + PREFETCH_BYTES + k, _MM_HINT_T0);
+        rdg_unpacked u;
+        f.unpack(row, (int)RDG_MIN(per_step, n_blocks - s * per_step), &u);
+        __m256 part[2];
+        for (int t = 0; t < n; t++) {
+            part[t] = _mm256_setzero_ps();
+            for (int h = 0; h < 16 && !wide; h += 8)
+                part[t] =
+                    _mm256_fnmadd_ps(_mm256_loadu_ps(u.min + h), _mm256_load_ps(x[t][s].sum + h), part[t]);
+        }
+        for (int p = 0; p < 8; p++) {
+            __m256i q = _mm256_load_si256((const __m256i *)(const void *)(u.q + 32 * p));
+            __m256 scale = _mm256_set_m128(_mm_set1_ps(u.scale[2 * p + 1]), _mm_set1_ps(u.scale[2 * p]));
+            for (int t = 0; t < n; t++) {
+                __m256i v = _mm256_load_si256((const __m256i *)(const void *)(x[t][s].q + 32 * p));
+                part[t] = _mm256_fmadd_ps(dot32(q, v, wide), scale, part[t]);
+            }
+        }
+        for (int t = 0; t < n; t++) acc[t] = _mm256_fmadd_ps(part[t], _mm256_set1_ps(x[t][s].scale), acc[t]);
+    }
+    for (int t = 0; t < n; t++) sums[t * sums_stride] = sum8(acc[t]);
+}
+
+/* More than two tokens: the rows of an item are in L1 or L2 when they are unpacked again. */
+RDG_INLINE void dot_rows(const rdg_q8_dot_args *a, const rdg_block_format f)
+{
+    for (int t = 0; t < a->n_tokens; t += 2)
+        for (int64_t r = 0; r < a->n_rows; r++) {
+            const uint8_t *row = (const uint8_t *)a->rows + r * a->row_stride_bytes;
+            float *sums = a->sums + t * a->sums_stride + r;
+            if (a->n_tokens - t >= 2)
+                dot_row(row, a->n_columns, a->x + t, 2, sums, a->sums_stride, f);
+            else
+                dot_row(row, a->n_columns, a->x + t, 1, sums, a->sums_stride, f);
+        }
+}
+
+/* The format is a constant here, so that each gets its own loops. */
+static void dot_q2_k(const rdg_q8_dot_args *a)
+{
+    dot_rows(a, rdg_block_formats[RDG_TYPE_Q2_K]);
+}
+static void dot_q3_k(const rdg_q8_dot_args *a)
+{
+    dot_rows(a, rdg_block_formats[RDG_TYPE_Q3_K]);
+}
+static void dot_q4_k(const rdg_q8_dot_args *a)
+{
+    dot_rows(a, rdg_block_formats[RDG_TYPE_Q4_K]);
+}
+static void dot_q5_k(const rdg_q8_dot_args *a)
+{
+    dot_rows(a, rdg_block_formats[RDG_TYPE_Q5_K]);
+}
+static void dot_q6_k(const rdg_q8_dot_args *a)
+{
+    dot_rows(a, rdg_block_formats[RDG_TYPE_Q6_K]);
+}
+static void dot_q8_0(const rdg_q8_dot_args *a)
+{
+    dot_rows(a, rdg_block_formats[RDG_TYPE_Q8_0]);
+}
+static void dot_q4_0(const rdg_q8_dot_args *a)
+{
+    dot_rows(a, rdg_block_formats[RDG_TYPE_Q4_0]);
+}
+static void dot_q4_1(const rdg_q8_dot_args *a)
+{
+    dot_rows(a, rdg_block_formats[RDG_TYPE_Q4_1]);
+}
+static void dot_q5_0(const rdg_q8_dot_args *a)
+{
+    dot_rows(a, rdg_block_formats[RDG_TYPE_Q5_0]);
+}
+static void dot_q5_1(const rdg_q8_dot_args *a)
+{
+    dot_rows(a, rdg_block_formats[RDG_TYPE_Q5_1]);
+}
+static void dot_iq4_nl(const rdg_q8_dot_args *a)
+{
+    dot_rows(a, rdg_block_formats[RDG_TYPE_IQ4_NL]);
+}
+static void dot_iq4_xs(const rdg_q8_dot_args *a)
+{
+    dot_rows(a, rdg_block_formats[RDG_TYPE_IQ4_XS]);
+}
+static void dot_mxfp4(const rdg_q8_dot_args *a)
+{
+    dot_rows(a, rdg_block_formats[RDG_TYPE_MXFP4]);
+}
+
+static rdg_q8_dot_fn *const dots[RDG_TYPE_COUNT] = {
+    [RDG_TYPE_Q2_K] = dot_q2_k,   [RDG_TYPE_Q3_K] = dot_q3_k,     [RDG_TYPE_Q4_K] = dot_q4_k,
+    [RDG_TYPE_Q5_K] = dot_q5_k,   [RDG_TYPE_Q6_K] = dot_q6_k,     [RDG_TYPE_Q8_0] = dot_q8_0,
+    [RDG_TYPE_Q4_0] = dot_q4_0,   [RDG_TYPE_Q4_1] = dot_q4_1,     [RDG_TYPE_Q5_0] = dot_q5_0,
+    [RDG_TYPE_Q5_1] = dot_q5_1,   [RDG_TYPE_IQ4_NL] = dot_iq4_nl, [RDG_TYPE_IQ4_XS] = dot_iq4_xs,
+    [RDG_TYPE_MXFP4] = dot_mxfp4,
+};
+
+void rdg_q8_quantise_avx2(const float *x, int64_t n_columns, rdg_q8_block *out)
+{
+    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+    for (int64_t c = 0; c < n_columns; c += RDG_Q8_ELEMS, x += RDG_Q8_ELEMS, out++) {
+        RDG_ALIGNED(32) float v[RDG_Q8_ELEMS] = {0};
+        RDG_ALIGNED(32) int32_t q[RDG_Q8_ELEMS];
+        uint32_t top[8];
+        memcpy(v, x, (size_t)RDG_MIN(RDG_Q8_ELEMS, n_columns - c) * sizeof *v);
+        /* |x| as an integer orders as the float does and puts NaN above infinity, so neither is lost */
+        __m256i max = _mm256_setzero_si256();
+        for (int i = 0; i < RDG_Q8_ELEMS; i += 8)
+            max = _mm256_max_epu32(max,
+                                   _mm256_and_si256(_mm256_castps_si256(_mm256_load_ps(v + i)), magnitude));
+        _mm256_storeu_si256((__m256i *)(void *)top, max);
+        for (int i = 1; i < 8; i++) top[0] = RDG_MAX(top[0], top[i]);
+        const float amax = rdg_f32_from_bits(top[0]);
+        const __m256 inverse = _mm256_set1_ps(amax > 0x1p-120f ? 127.0f / amax : 0.0f);
+        out->scale = amax > 0x1p-120f || !(amax == amax) ? amax / 127.0f : 0.0f;
+        for (int i = 0; i < RDG_Q8_ELEMS; i += 8) {
+            __m256i r = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_load_ps(v + i), inverse));
+            /* NaN became INT_MIN: any byte will do, the scale carries the NaN */
+            r = _mm256_max_epi32(r, _mm256_set1_epi32(-127));
+            _mm256_store_si256((__m256i *)(void *)(q + i), r);
+        }
+        for (int i = 0; i < RDG_Q8_ELEMS; i++) out->q[i] = (int8_t)q[i];
+        for (int j = 0; j < 16; j++) {
+            int32_t sum = 0;
+            for (int i = 0; i < 16; i++) sum += q[16 * j + i];
+            out->sum[j] = (float)sum;
+        }
+        for (int j = 0; j < 8; j++) {
+            out->sum32[j] = 0.0f;
+            out->sum32[8 + j] = out->sum[2 * j] + out->sum[2 * j + 1];
+        }
+    }
+}
+
+static const rdg_q8_isa isa = {rdg_q8_quantise_avx2, dots};
+
+static bool accepts(const rdg_op_call *call)
+{
+    return dots[call->operand[0].type] != NULL; /* the weight, in matvec and experts */
+}
+static void run_matvec(const rdg_op_call *call, const rdg_cpu_task *task)
+{
+    rdg_q8_matvec_run(call, task, &isa);
+}
+static void run_experts(const rdg_op_call *call, const rdg_cpu_task *task)
+{
+    rdg_q8_experts_run(call, task, &isa);
+}
+
+static const rdg_cpu_kernel matvec_kernel = {2, rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes,
+                                             run_matvec};
+static const rdg_cpu_kernel experts_kernel = {2, rdg_q8_experts_n_items, rdg_q8_experts_scratch_bytes,
+                                              run_experts};
+
+const rdg_variant rdg_matvec_q8_avx2 = {.name = "q8_avx2",
+                                        .source = "src/ops/matvec/q8_avx2.c",
+                                        .backend = RDG_BACKEND_CPU,
+                                        .requires_mask = RDG_CPU_AVX2,
+                                        .accepts = accepts,
+                                        .cpu = &matvec_kernel,
+                                        .tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_TOLERANCE},
+    .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};
+const rdg_variant rdg_experts_q8_avx2 = {.name = "q8_avx2",
+                                         .source = "src/ops/matvec/q8_avx2.c",
+                                         .backend = RDG_BACKEND_CPU,
+                                         .requires_mask = RDG_CPU_AVX2,
+                                         .accepts = accepts,
+                                         .cpu = &experts_kernel,
+                                         .tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_TOLERANCE},
+    .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};
