@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "format/json.h"
+#include "format/names.h"
 #include "format/sentencepiece.h"
 #include "format/tokenizer_json.h"
 #include "text/pretokenizer.h"
@@ -199,7 +200,8 @@ static rdg_err set_added(converter *c, const rdg_added_token *a)
 {
     rdg_vocab *v = &c->vocab;
     if (a->id >= v->n_tokens) return RDG_OK;
-    if (a->single_word) warn(c, "added token \"%.64s\": single_word is not carried over", a->text.p);
+    if (a->single_word)
+        warn(c, "added token %s: single_word is not carried over", rdg_quote(a->text.p, a->text.n).text);
     v->strip[a->id] = (unsigned char)((a->lstrip ? RDG_STRIP_LEFT : 0) | (a->rstrip ? RDG_STRIP_RIGHT : 0));
     if (v->types[a->id] == RDG_TOKEN_UNKNOWN) return RDG_OK;
     if (a->special || looks_special(a->text))
@@ -418,8 +420,8 @@ static rdg_err apply_added(converter *c)
     {
         json_int_t id = json_integer_value(value);
         if (!json_is_integer(value) || id < 0 || id >= MAX_TOKENS)
-            return rdg_fail(c->e, RDG_E_MALFORMED, "added_tokens.json: the id of \"%.64s\" is out of range",
-                            key);
+            return rdg_fail(c->e, RDG_E_MALFORMED, "added_tokens.json: the id of %s is out of range",
+                            rdg_quote(key, strlen(key)).text);
         rdg_added_token a = {.text = {key, strlen(key)}, .id = (int32_t)id};
         if ((err = set_added(c, &a))) return err;
     }
@@ -428,8 +430,8 @@ static rdg_err apply_added(converter *c)
         int64_t id = decoder_id(key);
         json_t *content = json_object_get(value, "content");
         if (id < 0 || id >= MAX_TOKENS || !json_is_string(content))
-            return rdg_fail(c->e, RDG_E_MALFORMED,
-                            "tokenizer_config.json: added_tokens_decoder: entry \"%.32s\"", key);
+            return rdg_fail(c->e, RDG_E_MALFORMED, "tokenizer_config.json: added_tokens_decoder: entry %s",
+                            rdg_quote(key, strlen(key)).text);
         rdg_added_token a = {.text = {json_string_value(content), json_string_length(content)},
                              .id = (int32_t)id};
         a.special = json_is_true(json_object_get(value, "special"));
@@ -508,7 +510,9 @@ static int32_t named_token(converter *c, const char *field)
     if (json_is_object(j)) j = json_object_get(j, "content");
     if (!json_is_string(j)) return -1;
     int32_t id = rdg_strmap_get(&c->index, json_string_value(j), json_string_length(j));
-    if (id < 0) warn(c, "tokenizer_config.json: %s \"%.64s\" is not a token", field, json_string_value(j));
+    if (id < 0)
+        warn(c, "tokenizer_config.json: %s %s is not a token", field,
+             rdg_quote(json_string_value(j), json_string_length(j)).text);
     return id;
 }
 

@@ -30,9 +30,8 @@ rdg_err rdg_tokenizer_json_string(rdg_tokenizer_json *t, const json_t *j, rdg_st
 static rdg_err check_id(json_int_t id, size_t n_entries, const char *what, const char *text, rdg_error *e)
 {
     if (id >= 0 && id < MAX_TOKENS && (uint64_t)id < 2 * (uint64_t)n_entries + 65536) return RDG_OK;
-    return rdg_fail(e, RDG_E_MALFORMED,
-                    "tokenizer.json: %s: id %lld of \"%.64s\" is out of range for %zu entries", what,
-                    (long long)id, text, n_entries);
+    return rdg_fail(e, RDG_E_MALFORMED, "tokenizer.json: %s: id %lld of %s is out of range for %zu entries",
+                    what, (long long)id, quote(text).text, n_entries);
 }
 
 static rdg_err size_tokens(rdg_tokenizer_json *t, int32_t n, rdg_error *e)
@@ -56,13 +55,12 @@ static rdg_err read_vocab_object(rdg_tokenizer_json *t, json_t *vocab, rdg_error
     json_object_keylen_foreach(vocab, piece, n, value)
     {
         if (!json_is_integer(value))
-            return rdg_fail(e, RDG_E_MALFORMED,
-                            "tokenizer.json: model.vocab: the id of \"%.64s\" is not an integer", piece);
+            return rdg_fail(e, RDG_E_MALFORMED, "tokenizer.json: model.vocab: the id of %s is not an integer",
+                            quote(piece).text);
         int32_t id = (int32_t)json_integer_value(value);
         if (t->tokens[id].p)
-            return rdg_fail(e, RDG_E_MALFORMED,
-                            "tokenizer.json: model.vocab: id %d is given to \"%.64s\" and to \"%.64s\"",
-                            (int)id, t->tokens[id].p, piece);
+            return rdg_fail(e, RDG_E_MALFORMED, "tokenizer.json: model.vocab: id %d is given to %s and to %s",
+                            (int)id, quote(t->tokens[id].p).text, quote(piece).text);
         t->tokens[id].p = rdg_arena_strndup(&t->arena, piece, n);
         t->tokens[id].n = n;
         t->in_vocab[id] = true;
@@ -144,8 +142,8 @@ static rdg_err read_added(rdg_tokenizer_json *t, json_t *added, rdg_error *e)
         a->single_word = json_is_true(json_object_get(j, "single_word"));
         rdg_str *old = &t->tokens[a->id];
         if (old->p && (old->n != a->text.n || memcmp(old->p, a->text.p, old->n) != 0)) {
-            err = rdg_tokenizer_json_warn(t, e, "added token \"%.64s\" takes id %d from \"%.64s\"", a->text.p,
-                                          (int)a->id, old->p);
+            err = rdg_tokenizer_json_warn(t, e, "added token %s takes id %d from %s", quote(a->text.p).text,
+                                          (int)a->id, quote(old->p).text);
             if (err) return err;
             t->in_vocab[a->id] = false;
         }
@@ -209,8 +207,8 @@ static rdg_err read_merges(rdg_tokenizer_json *t, json_t *merges, rdg_error *e)
         }
         const char *space = memchr(m->p + 1, ' ', m->n - 1);
         if (!space || space + 1 == m->p + m->n) {
-            err = rdg_fail(e, RDG_E_MALFORMED, "tokenizer.json: model.merges[%zu] \"%.64s\" has no two parts",
-                           i, m->p);
+            err = rdg_fail(e, RDG_E_MALFORMED, "tokenizer.json: model.merges[%zu] %s has no two parts", i,
+                           quote(m->p).text);
             goto done;
         }
         t->n_merges++;
@@ -254,7 +252,8 @@ static rdg_err model_kind(rdg_tokenizer_json *t, json_t *model, rdg_error *e)
                         array ? "array" : "object");
     }
     return rdg_fail(e, RDG_E_UNSUPPORTED,
-                    "tokenizer.json: model type \"%.64s\"; BPE, Unigram and WordPiece are supported", type);
+                    "tokenizer.json: model type %s; BPE, Unigram and WordPiece are supported",
+                    quote(type).text);
 }
 
 static rdg_err read_model(rdg_tokenizer_json *t, json_t *model, json_t *added, rdg_error *e)
@@ -288,13 +287,13 @@ static rdg_err read_model(rdg_tokenizer_json *t, json_t *model, json_t *added, r
             return err;
     } else if (json_string_length(j) > 0) {
         return rdg_fail(e, RDG_E_UNSUPPORTED,
-                        "tokenizer.json: model.continuing_subword_prefix \"%.32s\" with this model type",
-                        json_string_value(j));
+                        "tokenizer.json: model.continuing_subword_prefix %s with this model type",
+                        quote(json_string_value(j)).text);
     }
     j = json_object_get(model, "end_of_word_suffix");
     if (json_string_length(j) > 0)
-        return rdg_fail(e, RDG_E_UNSUPPORTED, "tokenizer.json: model.end_of_word_suffix \"%.32s\"",
-                        json_string_value(j));
+        return rdg_fail(e, RDG_E_UNSUPPORTED, "tokenizer.json: model.end_of_word_suffix %s",
+                        quote(json_string_value(j)).text);
     return RDG_OK;
 }
 

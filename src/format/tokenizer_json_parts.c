@@ -111,8 +111,8 @@ static rdg_err replace_step(rdg_tokenizer_json *t, json_t *j, rdg_error *e)
         return RDG_OK;
     }
     const char *from = json_string_value(literal ? literal : regex), *to = json_string_value(content);
-    return rdg_tokenizer_json_warn(t, e, "normalizer: Replace \"%.48s\" by \"%.48s\" is not carried over",
-                                   from ? from : "?", to ? to : "?");
+    return rdg_tokenizer_json_warn(t, e, "normalizer: Replace %s by %s is not carried over", quote(from).text,
+                                   quote(to).text);
 }
 
 rdg_err rdg_tokenizer_json_normalizer(rdg_tokenizer_json *t, json_t *j, int depth, rdg_error *e)
@@ -156,8 +156,7 @@ rdg_err rdg_tokenizer_json_normalizer(rdg_tokenizer_json *t, json_t *j, int dept
         if (flag(j, "strip_accents", lower)) t->normalize |= RDG_NORMALIZE_STRIP_ACCENTS;
         return RDG_OK;
     }
-    return rdg_tokenizer_json_warn(t, e, "normalizer: %.64s is not carried over",
-                                   *type ? type : "a component without type");
+    return rdg_tokenizer_json_warn(t, e, "normalizer: %s is not carried over", quote(type).text);
 }
 
 /* Pre-tokeniser ------------------------------------------------------------------------------------------ */
@@ -196,8 +195,8 @@ static rdg_err split_step(rdg_tokenizer_json *t, json_t *j, rdg_error *e)
     bool contiguous = is_string(behavior, "Contiguous");
     if (!is_string(behavior, "Isolated") && !contiguous && !(is_string(behavior, "Removed") && invert)) {
         const char *name = json_string_value(behavior);
-        err = rdg_tokenizer_json_warn(t, e, "pre_tokenizer: Split behavior %.32s is treated as Isolated",
-                                      name ? name : "?");
+        err = rdg_tokenizer_json_warn(t, e, "pre_tokenizer: Split behavior %s is treated as Isolated",
+                                      quote(name).text);
         if (err) return err;
     }
     rdg_buf_init(&b);
@@ -262,8 +261,8 @@ static rdg_err whitespace_step(rdg_tokenizer_json *t, json_t *j, rdg_error *e)
         t->collapse_spaces = true;
         return RDG_OK;
     }
-    rdg_err err =
-        rdg_tokenizer_json_warn(t, e, "pre_tokenizer: %.32s drops whitespace, which is kept here", type);
+    rdg_err err = rdg_tokenizer_json_warn(t, e, "pre_tokenizer: %s drops whitespace, which is kept here",
+                                          quote(type).text);
     if (err) return err;
     return add_text(t, strcmp(type, "Whitespace") == 0 ? "\\w+|[^\\w\\s]+" : "\\S+", e);
 }
@@ -288,8 +287,7 @@ rdg_err rdg_tokenizer_json_pre_tokenizer(rdg_tokenizer_json *t, json_t *j, int d
     if (strcmp(type, "Sequence") == 0) return pre_tokenizer_sequence(t, j, depth, e);
     for (int i = 0; i < RDG_COUNTOF(steps); i++)
         if (strcmp(type, steps[i].type) == 0) return steps[i].fn(t, j, e);
-    return rdg_tokenizer_json_warn(t, e, "pre_tokenizer: %.64s is not carried over",
-                                   *type ? type : "a component without type");
+    return rdg_tokenizer_json_warn(t, e, "pre_tokenizer: %s is not carried over", quote(type).text);
 }
 
 /* Post-processor: which single tokens it puts around one sequence. --------------------------------------- */
@@ -311,16 +309,16 @@ static rdg_err template_step(rdg_tokenizer_json *t, json_t *j, rdg_error *e)
         bool *adds = behind ? &t->adds_eos : &t->adds_bos;
         if (!json_is_integer(id) || json_array_size(ids) != 1 || *adds) {
             rdg_err err = rdg_tokenizer_json_warn(
-                t, e, "post_processor: only one token is added %s the text; \"%.64s\" is not",
-                behind ? "behind" : "before", name ? name : "?");
+                t, e, "post_processor: only one token is added %s the text; %s is not",
+                behind ? "behind" : "before", quote(name).text);
             if (err) return err;
             continue;
         }
         json_int_t value = json_integer_value(id);
         if (value < 0 || value >= t->n_tokens)
             return rdg_fail(e, RDG_E_MALFORMED,
-                            "tokenizer.json: post_processor: id %lld of \"%.64s\" is not an id of %d tokens",
-                            (long long)value, name, (int)t->n_tokens);
+                            "tokenizer.json: post_processor: id %lld of %s is not an id of %d tokens",
+                            (long long)value, quote(name).text, (int)t->n_tokens);
         *adds = true;
         *(behind ? &t->eos_id : &t->bos_id) = (int32_t)value;
     }
@@ -356,6 +354,5 @@ rdg_err rdg_tokenizer_json_post_processor(rdg_tokenizer_json *t, json_t *j, int 
     if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0)
         return pair_step(t, j, e);
     if (strcmp(type, "ByteLevel") == 0) return RDG_OK; /* offsets only */
-    return rdg_tokenizer_json_warn(t, e, "post_processor: %.64s is not carried over",
-                                   *type ? type : "a component without type");
+    return rdg_tokenizer_json_warn(t, e, "post_processor: %s is not carried over", quote(type).text);
 }

@@ -4,6 +4,8 @@
  * an error but is repeated by the interpreter, whose memory is limited too. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "text/pretokenizer.h"
+#include "base/clock.h"
+#include "format/names.h"
 #include "text/utf8.h"
 
 #include <pcre2.h>
@@ -72,7 +74,7 @@ static rdg_err compile(struct expression *x, rdg_str text, pcre2_compile_context
     if (!x->code) {
         pcre2_get_error_message(code, message, sizeof message);
         err = rdg_fail(e, code == PCRE2_ERROR_HEAP_FAILED ? RDG_E_NOMEM : RDG_E_MALFORMED,
-                       "pre-tokeniser expression \"%.100s\": %s at offset %zu", b.data ? b.data : "",
+                       "pre-tokeniser expression %s: %s at offset %zu", rdg_quote(text.p, text.n).text,
                        (char *)message, (size_t)at);
         goto done;
     }
@@ -148,14 +150,29 @@ static int match_at(const rdg_pretokenizer *p, const struct expression *x, const
     return pcre2_match(x->code, (PCRE2_SPTR)text, n, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, data, p->limits);
 }
 
+/* One match is limited by PCRE2. An expression from a file may still make each of very many matches costly,
+ * so the whole call has a limit, too: some hundred times what the known expressions take. */
+static const int64_t BUDGET_NS = 5000000000, BUDGET_NS_PER_BYTE = 20000;
+
+typedef struct matcher {
+    pcre2_match_data *data;
+    int64_t deadline_ns;
+    unsigned n_matches;
+} matcher;
+
 /* Cuts the piece text[0, n) that starts at `base` of the whole; valid UTF-8. */
 static rdg_err cut_piece(const rdg_pretokenizer *p, const struct expression *x, const char *text, size_t n,
-                         size_t base, pcre2_match_data *data, cuts *out, rdg_error *e)
+                         size_t base, matcher *m, cuts *out, rdg_error *e)
 {
-    const PCRE2_SIZE *ovector = pcre2_get_ovector_pointer(data);
+    const PCRE2_SIZE *ovector = pcre2_get_ovector_pointer(m->data);
     size_t at = 0, last = 0;
     while (at < n) {
-        int rc = match_at(p, x, text, n, at, data);
+        int rc = match_at(p, x, text, n, at, m->data);
+        bool late = ++m->n_matches % 32 == 0 && rdg_clock_ns() > m->deadline_ns;
+        if (late)
+            return rdg_fail(e, RDG_E_LIMIT,
+                            "pre-tokeniser: still at byte %zu after its time: the expression is too slow",
+                            base + at);
         if (rc == PCRE2_ERROR_NOMATCH) break;
         if (rc < 0)
             return rdg_fail(e, rc == PCRE2_ERROR_NOMEMORY ? RDG_E_NOMEM : RDG_E_LIMIT,
@@ -199,7 +216,7 @@ rdg_err rdg_pretokenizer_split(const rdg_pretokenizer *p, const char *text, size
 {
     cuts now = {0}, next = {0}, invalid = {0};
     rdg_buf clean;
-    pcre2_match_data *data = NULL;
+    matcher m = {0};
     rdg_err err = RDG_OK;
     rdg_buf_init(&clean);
     *ends = NULL;
@@ -210,12 +227,13 @@ rdg_err rdg_pretokenizer_split(const rdg_pretokenizer *p, const char *text, size
         n = clean.len;
     }
     if (n && !push(&now, n)) goto no_memory;
-    data = pcre2_match_data_create(8, p->general); /* only the whole match is asked for */
-    if (!data) goto no_memory;
+    m.data = pcre2_match_data_create(8, p->general); /* only the whole match is asked for */
+    if (!m.data) goto no_memory;
+    m.deadline_ns = rdg_clock_ns() + BUDGET_NS + (int64_t)n * BUDGET_NS_PER_BYTE;
     for (size_t i = 0; i < p->n; i++) {
         next.n = 0;
         for (size_t k = 0, start = 0; k < now.n; start = now.ends[k++]) {
-            err = cut_piece(p, &p->expressions[i], text + start, now.ends[k] - start, start, data, &next, e);
+            err = cut_piece(p, &p->expressions[i], text + start, now.ends[k] - start, start, &m, &next, e);
             if (err) goto done;
         }
         cuts old = now;
@@ -233,7 +251,7 @@ rdg_err rdg_pretokenizer_split(const rdg_pretokenizer *p, const char *text, size
 no_memory:
     err = rdg_fail(e, RDG_E_NOMEM, "pre-tokeniser: out of memory");
 done:
-    pcre2_match_data_free(data);
+    pcre2_match_data_free(m.data);
     rdg_buf_finish(&clean);
     rdg_free(invalid.ends);
     rdg_free(next.ends);

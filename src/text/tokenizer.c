@@ -2,6 +2,7 @@
  * is special about each kind of vocabulary is in bytelevel.c, spm.c, unigram.c and wordpiece.c. */
 #include "text/tokenizer_impl.h"
 #include "base/err.h"
+#include "format/names.h"
 #include "text/utf8.h"
 
 #include <string.h>
@@ -139,8 +140,8 @@ static rdg_err build_bytes(rdg_tokenizer *t, rdg_error *e)
         if (byte < 0)
             return rdg_fail(
                 e, RDG_E_MALFORMED,
-                "tokenizer.ggml.tokens: token %d \"%.32s\" is marked as a byte but is not <0x00> to <0xFF>",
-                (int)id, v->tokens[id].p);
+                "tokenizer.ggml.tokens: token %d %s is marked as a byte but is not <0x00> to <0xFF>", (int)id,
+                rdg_quote(v->tokens[id].p, v->tokens[id].n).text);
         t->byte_token[byte] = id;
     }
     return RDG_OK;
