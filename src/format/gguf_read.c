@@ -492,7 +492,7 @@ static bool read_tensors(cursor *c, rdg_gguf *g, int index, uint64_t n_tensors)
         padding = left(c);
     }
     part->data_start = c->pos + padding;
-    return check_extents(c, part, g->tensors + first, (int64_t)n_tensors);
+    return n_tensors == 0 || check_extents(c, part, g->tensors + first, (int64_t)n_tensors);
 }
 
 rdg_err rdg_gguf_read_part(rdg_gguf *g, int index, const rdg_log *log, rdg_error *e)

@@ -31,6 +31,11 @@ const char *__asan_default_options(void)
 {
     return "max_allocation_size_mb=256:allocator_may_return_null=0:handle_abort=1";
 }
+const char *__ubsan_default_options(void);
+const char *__ubsan_default_options(void)
+{
+    return "halt_on_error=1:print_stacktrace=1";
+}
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
 /* What is being run, for the report of a crash. */
