@@ -127,6 +127,131 @@ static void test_demo_model(void **state)
     rdg_vocab_report_finish(&r);
 }
 
+static const char small_bpe[] =
+    "{\"added_tokens\":[{\"id\":5,\"content\":\"<s>\",\"special\":true},{\"id\":7,\"content\":\"<u>\"}],"
+    "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":"
+    "\"b+|c\"},"
+    "\"behavior\":\"Isolated\"},{\"type\":\"ByteLevel\",\"use_regex\":false,\"add_prefix_space\":false}]},"
+    "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"aa\":4},\"merges\":[\"a "
+    "b\",[\"a\",\"a\"]]}}";
+
+/* vocab.json and merges.txt, added tokens from two more files, ids from config.json, the template from its
+ * own file. */
+static void test_pair(void **state)
+{
+    (void)state;
+    rdg_error e = {0};
+    rdg_vocab_report r;
+    rdg_gguf *g;
+    rdg_tokenizer *t;
+    rdg_str s;
+    write_file("vocab.json", "{\"a\":0,\"b\":1,\"ab\":2,\"\xc4\xa0\":3,\"\xc4\xa0"
+                             "ab\":4}");
+    write_file("merges.txt", "#version: 0.2\na b\n\xc4\xa0 ab\n");
+    write_file("added_tokens.json", "{\"<|im_end|>\":5}");
+    write_file("tokenizer_config.json",
+               "{\"tokenizer_class\":\"Qwen2Tokenizer\",\"chat_template\":\"old\",\"added_tokens_decoder\":"
+               "{\"6\":{\"content\":\"<tool>\",\"special\":false},\"7\":{\"content\":\"<pre>\",\"special\":"
+               "true,\"rstrip\":true}}}");
+    write_file("config.json", "{\"text_config\":{\"eos_token_id\":5,\"bos_token_id\":7}}");
+    write_file("chat_template.jinja", "new");
+    assert_ok(convert(dir, 0, &r, &g, &e), &e);
+    assert_int_equal(r.n_warnings, 0);
+    assert_string_equal(r.pre, "qwen2");
+    assert_int_equal(r.n_tokens, 8);
+    assert_ok(rdg_gguf_get_str(g, "tokenizer.chat_template", &s, &e), &e);
+    assert_int_equal(s.n, 3);
+    assert_memory_equal(s.p, "new", 3);
+    assert_ok(rdg_tokenizer_create(g, NULL, &t, &e), &e);
+    rdg_gguf_close(g);
+    assert_int_equal(rdg_tokenizer_eos(t), 5);
+    assert_int_equal(rdg_tokenizer_bos(t), 7);
+    assert_int_equal(rdg_token_kind(t, 5), RDG_TOKEN_CONTROL); /* looks like it */
+    assert_int_equal(rdg_token_kind(t, 6), RDG_TOKEN_USER_DEFINED);
+    assert_int_equal(rdg_token_kind(t, 7), RDG_TOKEN_CONTROL);
+    int32_t *ids;
+    size_t n;
+    assert_ok(rdg_tokenize(t, "<pre> \n ab ab<tool>", 19, (rdg_tokenize_params){.parse_special = true}, &ids,
+                           &n, &e),
+              &e);
+    const int32_t want[] = {7, 2, 4, 6};
+    assert_int_equal(n, 4);
+    assert_memory_equal(ids, want, sizeof want);
+    rdg_tokens_free(ids);
+    rdg_tokenizer_destroy(t);
+    rdg_vocab_report_finish(&r);
+}
+
+/* A model with fewer rows than the tokenizer has tokens: said, and no id is out of range. */
+static void test_cut(void **state)
+{
+    (void)state;
+    rdg_error e = {0};
+    rdg_vocab_report r;
+    rdg_gguf *g;
+    rdg_tokenizer *t;
+    write_file("tokenizer.json", small_bpe);
+    write_file("tokenizer_config.json", "{\"bos_token\":\"<u>\",\"eos_token\":\"<s>\"}");
+    assert_ok(convert(dir, 6, &r, &g, &e), &e);
+    assert_int_equal(r.n_tokens, 6);
+    bool cut = false, missing = false;
+    for (int i = 0; i < r.n_warnings; i++) {
+        cut |= strstr(r.warnings[i], "8 tokens") != NULL;
+        missing |= strstr(r.warnings[i], "bos_token") != NULL;
+    }
+    assert_true(cut && missing);
+    assert_ok(rdg_tokenizer_create(g, NULL, &t, &e), &e);
+    rdg_gguf_close(g);
+    assert_int_equal(rdg_tokenizer_n_vocab(t), 6);
+    assert_int_equal(rdg_tokenizer_bos(t), -1);
+    assert_int_equal(rdg_tokenizer_eos(t), 5);
+    rdg_tokenizer_destroy(t);
+    rdg_vocab_report_finish(&r);
+}
+
+static void test_malformed(void **state)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"{", "tokenizer.json"},
+        {"{}", "model"},
+        {"{\"model\":{\"type\":\"WordLevel\",\"vocab\":{}}}", "WordLevel"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":[],\"merges\":[]}}", "model.vocab"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", "id 0"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}}", "id -1"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":9000000},\"merges\":[]}}", "id 9000000"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":\"0\"},\"merges\":[]}}", "not an integer"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a\"]}}", "merges[0]"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}}", "merges[0]"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}", "neither byte-level"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"added_tokens\":[{\"id\":1}]}",
+         "added_tokens[0]"},
+        {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":3,\"vocab\":[[\"a\",0]]}}", "unk_id 3"},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\"]]}}", "vocab[0]"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rdg_error e = {0};
+        rdg_vocab_report r;
+        rdg_gguf *g;
+        write_file("tokenizer.json", cases[i].text);
+        rdg_err err = convert(dir, 0, &r, &g, &e);
+        if ((err != RDG_E_MALFORMED && err != RDG_E_UNSUPPORTED) || !strstr(e.message, cases[i].message)) {
+            print_error("case %zu: %s: %s\n", i, rdg_err_name(err), e.message);
+            fail();
+        }
+        rdg_vocab_report_finish(&r);
+    }
+    remove_file("tokenizer.json");
+    write_file("tokenizer.model", "\x0a\x03\x0a\x01");
+    rdg_error e = {0};
+    rdg_vocab_report r;
+    rdg_gguf *g;
+    assert_error(convert(dir, 0, &r, &g, &e), RDG_E_MALFORMED, &e, "tokenizer.model");
+    rdg_vocab_report_finish(&r);
+}
+
 static void test_no_tokenizer(void **state)
 {
     (void)state;
@@ -136,14 +261,6 @@ static void test_no_tokenizer(void **state)
     assert_error(convert(dir, 8, &r, &g, &e), RDG_E_NOT_FOUND, &e, "tokenizer.json");
     rdg_vocab_report_finish(&r);
 }
-
-static const char small_bpe[] =
-    "{\"added_tokens\":[{\"id\":5,\"content\":\"<s>\",\"special\":true},{\"id\":7,\"content\":\"<u>\"}],"
-    "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":"
-    "\"b+|c\"},"
-    "\"behavior\":\"Isolated\"},{\"type\":\"ByteLevel\",\"use_regex\":false,\"add_prefix_space\":false}]},"
-    "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"aa\":4},\"merges\":[\"a "
-    "b\",[\"a\",\"a\"]]}}";
 
 /* An expression without a common name travels in the file; ids without a token are padded; named templates.
  */
@@ -197,6 +314,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_demo_model, setup, teardown),
         cmocka_unit_test_setup_teardown(test_small, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_pair, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cut, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_malformed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_tokenizer, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
