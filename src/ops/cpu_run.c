@@ -59,6 +59,13 @@ static void run_one(void *ctx, int thread, int n_threads)
     rdg_cpu_run_call(o->pool, thread, o->call, o->kernel, o->scratch, o->progress);
 }
 
+void rdg_cpu_run_with(rdg_pool *pool, const rdg_op_call *call, const rdg_cpu_kernel *kernel, void *scratch)
+{
+    one_call o = {.pool = pool, .call = call, .kernel = kernel, .scratch = scratch};
+    rdg_cpu_progress_reset(o.progress, RDG_CPU_MAX_PHASES);
+    rdg_pool_run(pool, run_one, &o);
+}
+
 rdg_err rdg_cpu_run(rdg_pool *pool, const rdg_op_call *call, const rdg_variant *variant, rdg_error *e)
 {
     if (variant->backend != RDG_BACKEND_CPU || !variant->cpu)
@@ -66,12 +73,11 @@ rdg_err rdg_cpu_run(rdg_pool *pool, const rdg_op_call *call, const rdg_variant *
     if (variant->cpu->n_phases < 1 || variant->cpu->n_phases > RDG_CPU_MAX_PHASES)
         return rdg_fail(e, RDG_E_INTERNAL, "variant %s has %d phases: 1 to %d are possible", variant->name,
                         variant->cpu->n_phases, RDG_CPU_MAX_PHASES);
-    one_call o = {.pool = pool, .call = call, .kernel = variant->cpu};
+    void *scratch = NULL;
     size_t bytes = rdg_cpu_scratch_bytes(call, variant->cpu, rdg_pool_threads(pool));
-    if (bytes && !(o.scratch = rdg_alloc_aligned(64, bytes)))
+    if (bytes && !(scratch = rdg_alloc_aligned(64, bytes)))
         return rdg_fail(e, RDG_E_NOMEM, "no memory for the %zu scratch bytes of %s", bytes, variant->name);
-    rdg_cpu_progress_reset(o.progress, RDG_CPU_MAX_PHASES);
-    rdg_pool_run(pool, run_one, &o);
-    rdg_free(o.scratch);
+    rdg_cpu_run_with(pool, call, variant->cpu, scratch);
+    rdg_free(scratch);
     return RDG_OK;
 }

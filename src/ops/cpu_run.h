@@ -29,5 +29,7 @@ size_t rdg_cpu_scratch_bytes(const rdg_op_call *call, const rdg_cpu_kernel *kern
 
 /* One call on its own: allocates the scratch, runs, waits. For tests, `check` and `bench-op`. */
 rdg_err rdg_cpu_run(rdg_pool *pool, const rdg_op_call *call, const rdg_variant *variant, rdg_error *e);
+/* The same with scratch of rdg_cpu_scratch_bytes that the caller keeps; at most RDG_CPU_MAX_PHASES phases. */
+void rdg_cpu_run_with(rdg_pool *pool, const rdg_op_call *call, const rdg_cpu_kernel *kernel, void *scratch);
 
 #endif

@@ -1,0 +1,337 @@
+/* The operations' table: contracts refuse what they must, costs are exact, selection follows the table, the CPU runner
+ * hands out every item once. */
+#include "../support/support.h"
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "ops/act/act.h"
+#include "ops/add/add.h"
+#include "ops/attention/attention.h"
+#include "ops/cases.h"
+#include "ops/cpu_run.h"
+#include "ops/embed/embed.h"
+#include "ops/experts/experts.h"
+#include "ops/glu/glu.h"
+#include "ops/mathd.h"
+#include "ops/matmul/matmul.h"
+#include "ops/rmsnorm/rmsnorm.h"
+#include "ops/shapes.h"
+
+#include <math.h>
+
+/* A valid call of the operation, from its default shape; no data. */
+static rdg_op_call valid(const rdg_op *op, const char *shape)
+{
+    rdg_op_call call;
+    rdg_error e;
+    char full[256];
+    assert_ok(rdg_shape_call(op, shape, &call, full, sizeof full, &e), &e);
+    return call;
+}
+
+static void test_every_row_is_complete(void **state)
+{
+    (void)state;
+    for (int i = 0; i < rdg_op_count(); i++) {
+        const rdg_op *op = rdg_op_at(i);
+        assert_ptr_equal(rdg_op_find(op->name), op);
+        assert_true(op->n_operands <= RDG_MAX_OPERANDS && op->param_bytes <= RDG_OP_PARAM_BYTES);
+        assert_non_null(op->check);
+        assert_non_null(op->cost);
+        assert_non_null(op->reference);
+        assert_non_null(op->cases);
+        assert_non_null(rdg_shape_defaults(op));
+        assert_true(op->tolerance.kind != RDG_TOLERANCE_INHERIT);
+        rdg_op_call call = valid(op, NULL);
+        /* plain C takes everything, so a plan can always run */
+        const rdg_variant *v = rdg_op_select(&call, RDG_BACKEND_CPU, 0, NULL);
+        assert_non_null(v);
+        assert_int_equal(v->requires_mask, 0);
+        for (const rdg_variant *const *a = op->variants; *a; a++) {
+            assert_non_null((*a)->source);
+            assert_true(((*a)->backend == RDG_BACKEND_CPU) == ((*a)->cpu != NULL));
+            for (const rdg_variant *const *b = a + 1; *b; b++)
+                if ((*a)->backend == (*b)->backend) assert_string_not_equal((*a)->name, (*b)->name);
+        }
+    }
+    assert_null(rdg_op_find("nonsense"));
+    assert_null(rdg_op_at(-1));
+    assert_null(rdg_op_at(rdg_op_count()));
+}
+
+static void test_generic_rules(void **state)
+{
+    rdg_error e;
+    (void)state;
+    rdg_op_call call = valid(&rdg_op_rmsnorm, NULL), bad = call;
+    bad.operand[RDG_RMSNORM_X].dim[0] = 0;
+    assert_error(rdg_op_check(&bad, &e), RDG_E_ARGUMENT, &e, "operand x is missing");
+    bad = call;
+    bad.operand[RDG_RMSNORM_WEIGHT] = (rdg_tensor){0};
+    assert_ok(rdg_op_check(&bad, &e), &e);
+    bad = call;
+    bad.operand[RDG_RMSNORM_X].dim[1] = -3;
+    assert_error(rdg_op_check(&bad, &e), RDG_E_ARGUMENT, &e, "x: dim[1] is -3");
+    bad = call;
+    bad.operand[RDG_RMSNORM_OUT].stride[0] = 8;
+    assert_error(rdg_op_check(&bad, &e), RDG_E_ARGUMENT, &e, "out: rows are not contiguous");
+    bad = valid(&rdg_op_rmsnorm, "rows=3");
+    bad.operand[RDG_RMSNORM_X].stride[1] = 100;
+    assert_error(rdg_op_check(&bad, &e), RDG_E_ARGUMENT, &e, "x: stride[1] is 100, less than the 16384 bytes of a row");
+    bad.operand[RDG_RMSNORM_X].stride[1] = 16386;
+    assert_error(rdg_op_check(&bad, &e), RDG_E_ARGUMENT, &e, "x: stride[1] is 16386, not a multiple of 4");
+    bad = valid(&rdg_op_matvec, NULL);
+    bad.operand[RDG_MATMUL_WEIGHT].dim[0] = 100;
+    assert_error(rdg_op_check(&bad, &e), RDG_E_ARGUMENT, &e, "weight: dim[0] is 100, not a multiple of the 256");
+    bad = call;
+    bad.operand[0].type = (rdg_type)4;
+    assert_error(rdg_op_check(&bad, &e), RDG_E_ARGUMENT, &e, "operand x has no valid type (4)");
+}
+
+static void test_contracts_name_operand_and_dimension(void **state)
+{
+    rdg_error e;
+    (void)state;
+    rdg_op_call bad = valid(&rdg_op_matvec, NULL);
+    rdg_tensor_init(&bad.operand[RDG_MATMUL_BIAS], RDG_TYPE_F32, 14335, 1, 1, 1);
+    assert_error(rdg_op_check(&bad, &e), RDG_E_ARGUMENT, &e, "bias: dim[0] is 14335, it must be 14336");
+    bad = valid(&rdg_op_matvec, "tokens=8");
+    assert_error(rdg_shape_call(&rdg_op_matvec, "tokens=9", &bad, (char[256]){0}, 256, &e), RDG_E_ARGUMENT, &e,
+                 "9 tokens are too many, matvec takes up to 8");
+    bad = valid(&rdg_op_matmul, NULL);
+    bad.operand[RDG_MATMUL_X].type = RDG_TYPE_F16;
+    bad.operand[RDG_MATMUL_X].stride[0] = 2;
+    assert_error(rdg_op_check(&bad, &e), RDG_E_ARGUMENT, &e, "x is F16, it must be F32");
+    bad = valid(&rdg_op_embed, NULL);
+    rdg_tensor_init(&bad.operand[RDG_EMBED_TABLE], RDG_TYPE_I32, 4096, 10, 1, 1);
+    assert_error(rdg_op_check(&bad, &e), RDG_E_ARGUMENT, &e, "table is I32, which cannot be dequantised");
+    bad = valid(&rdg_op_attention, NULL);
+    bad.operand[RDG_ATTENTION_K].type = RDG_TYPE_Q4_1;
+    assert_error(rdg_op_check(&bad, &e), RDG_E_ARGUMENT, &e, "k");
+    bad = valid(&rdg_op_attention, "heads=12");
+    rdg_tensor_init(&bad.operand[RDG_ATTENTION_Q], RDG_TYPE_F32, 128, 13, 1, 1);
+    assert_error(rdg_op_check(&bad, &e), RDG_E_ARGUMENT, &e, "13 heads are not a multiple of the 8 heads of k");
+    bad = valid(&rdg_op_act, NULL);
+    ((rdg_act_params *)(void *)bad.params.bytes)->act = RDG_ACT_SWIGLU_OAI;
+    assert_error(rdg_op_check(&bad, &e), RDG_E_ARGUMENT, &e, "takes a gate");
+    bad = valid(&rdg_op_experts, NULL);
+    bad.operand[RDG_EXPERTS_X].dim[1] = 3;
+    assert_error(rdg_op_check(&bad, &e), RDG_E_ARGUMENT, &e, "x: dim[1] is 3, it must be 8");
+}
+
+static void test_overlap(void **state)
+{
+    float memory[4096];
+    rdg_error e;
+    (void)state;
+    rdg_op_call call = valid(&rdg_op_glu, "n=64,rows=4");
+    for (int i = 0; i < 3; i++) call.operand[i].data = memory + 1024 * i;
+    assert_ok(rdg_op_check(&call, &e), &e);
+    call.operand[RDG_GLU_OUT].data = memory; /* in place */
+    assert_ok(rdg_op_check(&call, &e), &e);
+    call.operand[RDG_GLU_OUT].data = memory + 1;
+    assert_error(rdg_op_check(&call, &e), RDG_E_ARGUMENT, &e, "out overlaps gate");
+    /* two halves of one product interleave: no byte in common */
+    for (int i = 0; i < 2; i++) {
+        call.operand[i].data = memory + 64 * i;
+        for (int d = 1; d < 4; d++) call.operand[i].stride[d] = call.operand[i].stride[d] * 2;
+    }
+    call.operand[RDG_GLU_OUT] = call.operand[RDG_GLU_GATE];
+    assert_ok(rdg_op_check(&call, &e), &e);
+    call.operand[RDG_GLU_OUT].data = memory + 32; /* across both halves */
+    assert_error(rdg_op_check(&call, &e), RDG_E_ARGUMENT, &e, "out overlaps");
+    call = valid(&rdg_op_matvec, "columns=256,rows=16");
+    call.operand[RDG_MATMUL_WEIGHT].data = memory;
+    call.operand[RDG_MATMUL_X].data = memory + 2048;
+    call.operand[RDG_MATMUL_OUT].data = memory + 2048 + 255;
+    assert_error(rdg_op_check(&call, &e), RDG_E_ARGUMENT, &e, "out overlaps x");
+}
+
+static void test_costs(void **state)
+{
+    rdg_cost c;
+    (void)state;
+    rdg_op_call call = valid(&rdg_op_matvec, "columns=512,rows=100,tokens=2,type=Q4_K");
+    call.op->cost(&call, &c);
+    assert_true(c.bytes_read == 100 * 288 + 2 * 512 * 4 && c.bytes_written == 2 * 100 * 4);
+    assert_true(c.flops == 2.0 * 512 * 100 * 2);
+    call = valid(&rdg_op_embed, "columns=256,rows=1000,tokens=3,type=Q8_0"); /* three rows, not the table */
+    call.op->cost(&call, &c);
+    assert_true(c.bytes_read == 3 * 272 + 3 * 4 && c.bytes_written == 3 * 256 * 4);
+    call = valid(&rdg_op_experts, "columns=256,rows=10,experts=64,used=8,tokens=1,type=F16");
+    call.op->cost(&call, &c); /* eight of the 64 matrices */
+    assert_true(c.bytes_read == 8 * 10 * 512 + 256 * 4 + 8 * 4 && c.flops == 2.0 * 256 * 10 * 8);
+    call = valid(&rdg_op_attention, "head_dim=64,heads=8,kv_heads=2,tokens=3,keys=100,type=F16");
+    call.op->cost(&call, &c); /* tokens see 98, 99 and 100 keys */
+    assert_true(c.flops == (98 + 99 + 100) * 8 * (2.0 * 128 + 4));
+    assert_true(c.bytes_read == 2 * 100 * 2 * 128 + 3 * 8 * 64 * 4 + 3 * 4);
+    ((rdg_attention_params *)(void *)call.params.bytes)->window = 10;
+    call.op->cost(&call, &c); /* ten keys each, twelve in all */
+    assert_true(c.flops == 30 * 8 * (2.0 * 128 + 4));
+    assert_true(c.bytes_read == 2 * 12 * 2 * 128 + 3 * 8 * 64 * 4 + 3 * 4);
+}
+
+static bool refuse(const rdg_op_call *call)
+{
+    (void)call;
+    return false;
+}
+
+static void test_selection(void **state)
+{
+    static const rdg_variant wide = {.name = "wide", .requires_mask = RDG_CPU_AVX512},
+                             picky = {.name = "picky", .accepts = refuse}, plain = {.name = "plain"},
+                             gpu = {.name = "gpu", .backend = RDG_BACKEND_VULKAN}, last = {.name = "last"};
+    static const rdg_variant *const variants[] = {&gpu, &wide, &picky, &plain, &last, NULL};
+    rdg_op op = {.variants = variants};
+    rdg_op_call call = {.op = &op};
+    (void)state;
+    assert_ptr_equal(rdg_op_select(&call, RDG_BACKEND_CPU, 0, NULL), &plain);
+    assert_ptr_equal(rdg_op_select(&call, RDG_BACKEND_CPU, RDG_CPU_AVX512, NULL), &wide);
+    assert_ptr_equal(rdg_op_select(&call, RDG_BACKEND_CPU, RDG_CPU_AVX512, "last"), &last);
+    assert_ptr_equal(rdg_op_select(&call, RDG_BACKEND_CPU, 0, "wide"), &plain); /* wanted, but cannot run here */
+    assert_ptr_equal(rdg_op_select(&call, RDG_BACKEND_CPU, 0, "picky"), &plain);
+    assert_ptr_equal(rdg_op_select(&call, RDG_BACKEND_VULKAN, 0, NULL), &gpu);
+    assert_null(rdg_op_select(&call, RDG_BACKEND_CUDA, ~0u, NULL));
+}
+
+/* Each item counts its visits; phase 1 sees all of phase 0. */
+enum { ITEMS = 1000 };
+typedef struct visits {
+    atomic_int seen[2][ITEMS];
+    atomic_int early; /* items of phase 1 that ran before phase 0 was complete */
+} visits;
+
+static int64_t count_items(const rdg_op_call *call, int phase)
+{
+    return phase == 0 ? call->n_visible : call->n_visible / 2;
+}
+
+static size_t one_number(const rdg_op_call *call, int n_threads)
+{
+    (void)call;
+    return (size_t)n_threads;
+}
+
+static void visit(const rdg_op_call *call, const rdg_cpu_task *task)
+{
+    visits *v = call->params.align_ptr;
+    assert_true((uintptr_t)task->scratch % 64 == 0 && task->scratch);
+    assert_true(task->thread >= 0 && task->thread < task->n_threads);
+    for (int64_t i = task->begin; i < task->end; i++) atomic_fetch_add(&v->seen[task->phase][i], 1);
+    for (int64_t i = 0; task->phase == 1 && i < call->n_visible; i++)
+        if (atomic_load(&v->seen[0][i]) != 1) atomic_fetch_add(&v->early, 1);
+}
+
+static void test_cpu_run(void **state)
+{
+    static const rdg_cpu_kernel kernel = {
+        .n_phases = 2, .n_items = count_items, .scratch_bytes = one_number, .run = visit};
+    static const rdg_variant variant = {.name = "visit", .backend = RDG_BACKEND_CPU, .cpu = &kernel},
+                             gpu = {.name = "gpu", .backend = RDG_BACKEND_VULKAN};
+    rdg_error e;
+    visits *v = calloc(1, sizeof *v);
+    (void)state;
+    for (int n_threads = 1; n_threads <= 5; n_threads++) {
+        rdg_pool *pool;
+        assert_ok(rdg_pool_create(n_threads, &pool, &e), &e);
+        for (int64_t n = 0; n <= ITEMS; n = n < 4 ? n + 1 : n * 5 / 2) {
+            rdg_op_call call = {.n_visible = n, .params.align_ptr = v};
+            memset(v, 0, sizeof *v);
+            assert_ok(rdg_cpu_run(pool, &call, &variant, &e), &e);
+            for (int64_t i = 0; i < ITEMS; i++) {
+                assert_int_equal(v->seen[0][i], i < n);
+                assert_int_equal(v->seen[1][i], i < n / 2);
+            }
+            assert_int_equal(v->early, 0);
+        }
+        assert_error(rdg_cpu_run(pool, &(rdg_op_call){0}, &gpu, &e), RDG_E_ARGUMENT, &e, "not for the CPU");
+        rdg_pool_destroy(pool);
+    }
+    free(v);
+}
+
+static void test_math(void **state)
+{
+    double worst_exp = 0, worst_tanh = 0;
+    uint64_t seed = (uint64_t)rdg_clock_ns();
+    rdg_rng rng;
+    (void)state;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    rdg_rng_seed(&rng, seed);
+    for (int i = 0; i < 200000; i++) {
+        double x = (rdg_rng_uniform(&rng) - 0.5) * (i % 2 ? 1400.0 : 4.0), t = x * pow(10.0, -(double)(i % 9));
+        worst_exp = fmax(worst_exp, fabs(rdg_exp(x) / exp(x) - 1.0));
+        worst_tanh = fmax(worst_tanh, fabs(rdg_tanh(t) / tanh(t) - 1.0));
+    }
+    assert_true(worst_exp < 1e-11);
+    assert_true(worst_tanh < 1e-8);
+    assert_true(isnan(rdg_exp(NAN)) && isnan(rdg_tanh(NAN)) && isnan(rdg_sigmoid(NAN)));
+    assert_true(rdg_exp(0.0) == 1.0 && rdg_tanh(0.0) == 0.0);
+    assert_true(rdg_sigmoid(1e6) == 1.0 && rdg_sigmoid(-1e6) < 1e-300);
+    assert_true(rdg_tanh(1e6) == 1.0 && rdg_tanh(-1e6) == -1.0);
+}
+
+static void test_shapes(void **state)
+{
+    rdg_op_call call;
+    rdg_error e;
+    char full[256];
+    (void)state;
+    assert_ok(rdg_shape_call(&rdg_op_matvec, "rows=7,type=q6_k", &call, full, sizeof full, &e), &e);
+    assert_string_equal(full, "columns=4096,rows=7,tokens=1,type=Q6_K");
+    assert_int_equal(call.operand[RDG_MATMUL_OUT].dim[0], 7);
+    assert_int_equal(call.operand[RDG_MATMUL_WEIGHT].type, RDG_TYPE_Q6_K);
+    static const char *const bad[][2] = {{"heads=3", "matvec takes columns"}, {"rows", "not understood"},
+                                         {"rows=", "no sensible value"},      {"rows=0", "1 to"},
+                                         {"rows=3x", "1 to"},                 {"type=Q9_Z", "no type 'Q9_Z'"},
+                                         {"=3", "not understood"},            {"columns=100", "not a multiple"},
+                                         {"rows=-4", "1 to"},                 {"columns=16777216,rows=16777216", "more than"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        rdg_err err = rdg_shape_call(&rdg_op_matvec, bad[i][0], &call, full, sizeof full, &e);
+        if (!err || !strstr(e.message, bad[i][1])) fail_msg("%s: %d %s", bad[i][0], err, e.message);
+    }
+}
+
+static void test_tensor_get(void **state)
+{
+    (void)state;
+    const int64_t wide[3] = {-1, 1LL << 40, 7};
+    const int8_t small[2] = {-128, 5};
+    const double f64[2] = {0.1, -2.5};
+    const uint16_t bf16[2] = {0x3f80, 0xc000};
+    rdg_tensor t;
+    rdg_tensor_init(&t, RDG_TYPE_I64, 3, 1, 1, 1);
+    t.data = (void *)(uintptr_t)wide;
+    assert_true(rdg_tensor_get(&t, 1, 0, 0, 0) == 0x1p40);
+    rdg_tensor_init(&t, RDG_TYPE_I8, 2, 1, 1, 1);
+    t.data = (void *)(uintptr_t)small;
+    assert_true(rdg_tensor_get(&t, 0, 0, 0, 0) == -128.0);
+    rdg_tensor_init(&t, RDG_TYPE_F64, 2, 1, 1, 1);
+    t.data = (void *)(uintptr_t)f64;
+    assert_true(rdg_tensor_get(&t, 0, 0, 0, 0) == 0.1);
+    rdg_tensor_init(&t, RDG_TYPE_BF16, 1, 2, 1, 1);
+    t.data = (void *)(uintptr_t)bf16;
+    assert_true(rdg_tensor_get(&t, 0, 1, 0, 0) == -2.0);
+    assert_true(rdg_tensor_dense(&t) && rdg_tensor_bytes(&t) == 4);
+    t.stride[1] = 6;
+    assert_false(rdg_tensor_dense(&t));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_row_is_complete),
+        cmocka_unit_test(test_generic_rules),
+        cmocka_unit_test(test_contracts_name_operand_and_dimension),
+        cmocka_unit_test(test_overlap),
+        cmocka_unit_test(test_costs),
+        cmocka_unit_test(test_selection),
+        cmocka_unit_test(test_cpu_run),
+        cmocka_unit_test(test_math),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_tensor_get),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
