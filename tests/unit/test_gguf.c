@@ -148,6 +148,7 @@ static void check_keys(const rdg_gguf *g)
     assert_int_equal(rdg_gguf_get_i64(g, "u64", &i64, &e), RDG_E_MALFORMED);
     assert_non_null(strstr(e.message, "18446744073709551615"));
     assert_int_equal(rdg_gguf_get_u32(g, "f32", &u32, &e), RDG_E_MALFORMED);
+    assert_int_equal(rdg_gguf_get_i64(g, "yes", &i64, &e), RDG_E_MALFORMED);
     assert_int_equal(rdg_gguf_get_f32(g, "u32", &f32, &e), RDG_E_MALFORMED);
     assert_int_equal(rdg_gguf_get_bool(g, "u32", &flag, &e), RDG_E_MALFORMED);
     assert_int_equal(rdg_gguf_get_str(g, "tokens", &s, &e), RDG_E_MALFORMED);

@@ -94,6 +94,8 @@ static void test_round_trip(void **state)
     assert_ok(rdg_imatrix_add_dataset(m, "calib.txt", &e), &e);
     assert_ok(rdg_imatrix_add_dataset(m, "m\xc3\xa9.txt", &e), &e);
     assert_error(rdg_imatrix_add_dataset(m, "a\033[2J", &e), RDG_E_MALFORMED, &e, "'a\\x1b[2J'");
+    for (int i = 2; i < 4096; i++) assert_ok(rdg_imatrix_add_dataset(m, "more", &e), &e);
+    assert_error(rdg_imatrix_add_dataset(m, "too many", &e), RDG_E_LIMIT, &e, "4096 datasets");
     assert_ok(rdg_imatrix_write(m, path, &e), &e);
     assert_ok(rdg_imatrix_read(path, &back, &e), &e);
     assert_int_equal(rdg_imatrix_n(back), N);
@@ -107,9 +109,9 @@ static void test_round_trip(void **state)
     }
     assert_int_equal(rdg_imatrix_chunk_count(back), 12);
     assert_int_equal(rdg_imatrix_chunk_size(back), 512);
-    assert_int_equal(rdg_imatrix_n_datasets(back), 2);
+    assert_int_equal(rdg_imatrix_n_datasets(back), 4096);
     assert_string_equal(rdg_imatrix_dataset(back, 1), "m\xc3\xa9.txt");
-    assert_null(rdg_imatrix_dataset(back, 2));
+    assert_null(rdg_imatrix_dataset(back, 4096));
     rdg_imatrix_destroy(back);
     rdg_imatrix_destroy(m);
     unlink(path);
@@ -270,6 +272,11 @@ static void test_legacy(void **state)
         rdg_imatrix_destroy(m);
         free(cut);
     }
+    int32_t negative = -7;
+    memcpy(b.data + without_trailers, &negative, 4);
+    assert_error(rdg_imatrix_parse(b.data, b.len, &m, &e), RDG_E_MALFORMED, &e, "the number of chunks is -7");
+    negative = 7;
+    memcpy(b.data + without_trailers, &negative, 4);
     rdg_buf_putc(&b, 'x');
     assert_error(rdg_imatrix_parse(b.data, b.len, &m, &e), RDG_E_MALFORMED, &e, "1 bytes after the end");
     rdg_buf_finish(&b);

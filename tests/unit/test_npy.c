@@ -21,6 +21,7 @@ static void test_round_trip(void **state)
     assert_ok(rdg_npy_writer_open(&w, path, 3, &e), &e);
     assert_ok(rdg_npy_write_rows(&w, rows, 1, &e), &e);
     assert_ok(rdg_npy_write_rows(&w, rows + 3, 1, &e), &e);
+    assert_error(rdg_npy_write_rows(&w, rows, -1, &e), RDG_E_ARGUMENT, &e, "-1 rows");
     assert_ok(rdg_npy_writer_commit(&w, &e), &e);
     rdg_npy_writer_close(&w);
     assert_ok(rdg_npy_read(path, &a, &e), &e);

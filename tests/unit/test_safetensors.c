@@ -209,7 +209,8 @@ static void test_header_lengths(void **state)
     unsigned char *big = calloc(1, 8 + n);
     memcpy(big, &n, 8);
     big[8] = '{';
-    assert_error(rdg_safetensors_parse(big, 8 + n, &s, &e), RDG_E_LIMIT, &e, "the limit is 100000000");
+    assert_error(rdg_safetensors_parse(big, 8 + n, &s, &e), RDG_E_LIMIT, &e,
+                 "offset 0: a header of 100000001");
     free(big);
     assert_error(rdg_safetensors_parse("GGUF\3\0\0\0\0\0\0\0", 12, &s, &e), RDG_E_UNSUPPORTED, &e, "GGUF");
     assert_error(rdg_safetensors_parse("version https://git-lfs", 20, &s, &e), RDG_E_UNSUPPORTED, &e, "LFS");
