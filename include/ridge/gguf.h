@@ -1,5 +1,6 @@
 /* GGUF v2 and v3 files: reading through a read-only map, without copying tensor data, and writing v3.
- * Format: formats described by the GGUF specification; every bound of an input file is checked (see gguf.c).
+ * Format: formats described by the GGUF specification; every bound of an input file is checked
+ * (src/format/gguf_read.c).
  *
  * Ownership: an rdg_gguf owns its maps, names and metadata; all pointers it hands out live until rdg_gguf_close.
  * Threads: a const rdg_gguf may be read by any number of threads. */
@@ -96,7 +97,9 @@ typedef struct rdg_gguf_writer rdg_gguf_writer;
 rdg_err rdg_gguf_writer_create(const char *path, rdg_gguf_writer **out, rdg_error *e);
 void rdg_gguf_writer_destroy(rdg_gguf_writer *w);
 
-/* Setting a key again replaces it. Errors are kept and reported by begin, so that these may be called in a row. */
+/* Setting a key again replaces it. Errors are kept and reported by begin, so that these may be called in a row.
+ * general.alignment (UINT32) decides the alignment of the data, 32 without it. The split.* keys belong to the writer:
+ * what is set for them is dropped. Floats must be finite. */
 void rdg_gguf_set_u32(rdg_gguf_writer *w, const char *key, uint32_t v);
 void rdg_gguf_set_i32(rdg_gguf_writer *w, const char *key, int32_t v);
 void rdg_gguf_set_u16(rdg_gguf_writer *w, const char *key, uint16_t v);
@@ -122,7 +125,8 @@ void rdg_gguf_writer_split(rdg_gguf_writer *w, uint64_t max_part_bytes);
 /* The size that all parts together will have, from what is declared so far. Writes nothing; begin may follow. */
 rdg_err rdg_gguf_writer_measure(rdg_gguf_writer *w, uint64_t *bytes, rdg_error *e);
 rdg_err rdg_gguf_writer_begin(rdg_gguf_writer *w, rdg_error *e);
-/* Appends n bytes of the current tensor's data; moves on to the next when it is complete. */
+/* Appends n bytes of the current tensor's data; moves on to the next when it is complete. A piece that reaches into
+ * the next tensor is an error. */
 rdg_err rdg_gguf_write_data(rdg_gguf_writer *w, const void *data, size_t n, rdg_error *e);
 rdg_err rdg_gguf_writer_finish(rdg_gguf_writer *w, rdg_error *e);
 uint64_t rdg_gguf_writer_bytes(const rdg_gguf_writer *w); /* size of the output so far, all parts */

@@ -162,7 +162,8 @@ rdg_err rdg_npy_parse(const void *data, size_t bytes, rdg_npy *out, rdg_error *e
     rdg_err err = read_dictionary(&c, out, e);
     if (err) return err;
     for (int i = 0; i < out->n_dims; i++)
-        if (RDG_MUL_OVERFLOW(n, out->shape[i], &n)) n = INT64_MAX / 8;
+        if (RDG_MUL_OVERFLOW(n, out->shape[i], &n))
+            return rdg_fail(e, RDG_E_MALFORMED, "npy: the number of elements does not fit 63 bits");
     size_t data_bytes = bytes - prefix_bytes - header_bytes;
     if ((uint64_t)n > data_bytes / 4 || (uint64_t)n * 4 != data_bytes)
         return rdg_fail(e, RDG_E_MALFORMED, "npy: %zu bytes of data do not match the shape of %lld elements",

@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum { MAX_FILES = 4096, MAX_NAME_BYTES = 255, MAX_DIM_BITS = 40, PREFIX_BYTES = 8 };
-static const rdg_json_limits header_limits = {.max_bytes = 100000000, .max_values = 4u << 20, .max_depth = 8};
+static const rdg_json_limits header_limits = {.max_bytes = 100000000, .max_values = 2u << 20, .max_depth = 8};
 #define INDEX_NAME "model.safetensors.index.json"
 #define ENDING     ".safetensors"
 #define DAMAGED    "the file is damaged or cut short: fetch it again"

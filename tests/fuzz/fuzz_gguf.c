@@ -1,6 +1,7 @@
 /* The GGUF reader: structure, typed access, and every byte it hands out. */
 #include "fuzz.h"
 #include <ridge/gguf.h>
+#include "format/verify.h"
 
 #include <string.h>
 
@@ -49,6 +50,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     for (int64_t i = 0; i < rdg_gguf_n_tensors(g); i++) {
         const rdg_gguf_tensor *t = rdg_gguf_tensor_at(g, i);
         FUZZ_CHECK(rdg_gguf_tensor_find(g, t->name) == t && t->n_elements > 0 && t->bytes > 0);
+        int64_t n_blocks = (int64_t)t->bytes / rdg_type_block_bytes(t->type), first;
+        FUZZ_CHECK(rdg_blocks_not_finite(t->type, t->data, n_blocks, &first) <= n_blocks && first < n_blocks);
         fuzz_touch(t->data, (size_t)t->bytes);
     }
     rdg_gguf_close(g);

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "format/npy.h"
 #include "format/safetensors.h"
+#include "format/verify.h"
 
 #include <dirent.h>
 #include <unistd.h>
@@ -84,8 +85,10 @@ static rdg_err write_split(void *ctx, rdg_error *e)
 static rdg_err read_gguf(void *ctx, rdg_error *e)
 {
     rdg_gguf *g;
+    rdg_verify_result result;
     rdg_err err = rdg_gguf_open(ctx, NULL, &g, e);
-    if (!err) err = rdg_gguf_recheck(g, e);
+    if (!err) err = rdg_gguf_verify(g, 2, NULL, &result, e);
+    if (!err) rdg_verify_result_finish(&result);
     rdg_gguf_close(g);
     return err;
 }

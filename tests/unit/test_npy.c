@@ -79,6 +79,8 @@ static void test_parse(void **state)
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", 24,
          RDG_E_MALFORMED},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (4611686018427387905, 1), }", 4, RDG_E_MALFORMED},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (4611686018427387904, 4, 0), }", 0,
+         RDG_E_MALFORMED},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (99999999999999999999, 1), }", 4,
          RDG_E_MALFORMED},
         {"{'descr': '<i4', 'descr': '<i4', 'fortran_order': False, 'shape': (1,), }", 4, RDG_E_MALFORMED},
