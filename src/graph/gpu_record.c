@@ -16,6 +16,9 @@ typedef struct hazards {
     int n;
     range now[RDG_LAUNCH_VALUES * 2 + 2];
     int n_now;
+    /* The operand whose prepared form lies in the kernels' scratch, and who put it there. */
+    range prepared;
+    int prepared_by;
 } hazards;
 
 static void use(hazards *h, uint64_t begin, uint64_t bytes, bool written)
@@ -35,7 +38,11 @@ static void order(hazards *h, rdg_list *l)
         rdg_list_barrier(l);
         h->n = 0;
     }
-    for (int i = 0; i < h->n_now; i++) h->pending[h->n++] = h->now[i];
+    for (int i = 0; i < h->n_now; i++) {
+        h->pending[h->n++] = h->now[i];
+        if (h->now[i].written && h->now[i].begin < h->prepared.end && h->prepared.begin < h->now[i].end)
+            h->prepared = (range){0, 0, false};
+    }
     h->n_now = 0;
 }
 
@@ -162,10 +169,31 @@ rdg_err rdg_gpu_record_plan(const rdg_gpu_recorder *r, rdg_list *list, rdg_error
             const rdg_variant *v;
             rc = node_call(r, l, &call, &v, &why);
             if (rc) break;
-            bool scratch = v->gpu->scratch_bytes && r->scratch;
-            if (scratch) use(h, rdg_buffer_address(r->scratch), rdg_buffer_bytes(r->scratch), true);
+            bool scratch = v->gpu->scratch_bytes && r->scratch, again = false;
+            range source = {0, 0, false};
+            if (v->gpu->prepares) {
+                const rdg_tensor *t = &call.operand[v->gpu->prepares - 1];
+                source.begin = rdg_gpu_address(t);
+                source.end = source.begin + (uint64_t)(t->stride[1] * t->dim[1]);
+                again = h->prepared_by == v->gpu->prepares && source.begin == h->prepared.begin && source.end == h->prepared.end;
+            }
+            if (scratch) use(h, rdg_buffer_address(r->scratch), rdg_buffer_bytes(r->scratch), !again);
             order(h, list);
-            rc = rdg_gpu_record(r->cache, list, &call, v, scratch ? rdg_buffer_address(r->scratch) : 0, &why);
+            int64_t n_barriers = rdg_list_n_barriers(list);
+            rc = rdg_gpu_record(r->cache, list, &call, v, scratch ? rdg_buffer_address(r->scratch) : 0,
+                                again ? source.begin : 0, &why);
+            if (scratch && !again) {
+                h->prepared = source;
+                h->prepared_by = v->gpu->prepares;
+            }
+            if (rdg_list_n_barriers(list) != n_barriers) { /* its own barrier ordered all before it too */
+                h->n = 0;
+                for (int k = 0; k < l->n_reads; k++) use_value(r, h, l->reads[k], false);
+                for (int k = 0; k < l->n_writes; k++) use_value(r, h, l->writes[k], true);
+                if (scratch) use(h, rdg_buffer_address(r->scratch), rdg_buffer_bytes(r->scratch), false);
+                for (int k = 0; k < h->n_now; k++) h->pending[h->n++] = h->now[k];
+                h->n_now = 0;
+            }
         }
         if (r->timestamps) rdg_list_timestamp(list, (int)i + 1);
     }

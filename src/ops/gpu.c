@@ -167,10 +167,10 @@ rdg_err rdg_gpu_dispatch_all(rdg_gpu_cache *c, rdg_list *l, const rdg_gpu_dispat
     return RDG_OK;
 }
 
-rdg_err rdg_gpu_record(rdg_gpu_cache *c, rdg_list *l, const rdg_op_call *call, const rdg_variant *v,
-                       uint64_t scratch, rdg_error *e)
+rdg_err rdg_gpu_record(rdg_gpu_cache *c, rdg_list *l, const rdg_op_call *call, const rdg_variant *v, uint64_t scratch,
+                       uint64_t prepared, rdg_error *e)
 {
-    rdg_gpu_env env = {.facts = rdg_device_get_facts(c->device), .cache = c, .scratch = scratch};
+    rdg_gpu_env env = {.facts = rdg_device_get_facts(c->device), .cache = c, .scratch = scratch, .prepared = prepared};
     rdg_gpu_dispatch d[RDG_GPU_MAX_DISPATCHES];
     memset(d, 0, sizeof d);
     rdg_error why = {.code = RDG_E_INTERNAL};
@@ -235,7 +235,7 @@ rdg_err rdg_gpu_run_host(rdg_gpu_cache *c, const rdg_variant *v, rdg_op_call *ca
     if (scratch)
         rdg_list_fill(l, scratch, 0, scratch_bytes / 4 * 4, 0x7fc12345u); /* NaN: scratch is undefined */
     rdg_list_barrier(l);
-    rc = rdg_gpu_record(c, l, call, v, scratch ? rdg_buffer_address(scratch) : 0, e);
+    rc = rdg_gpu_record(c, l, call, v, scratch ? rdg_buffer_address(scratch) : 0, 0, e);
     if (rc) goto done;
     rdg_list_barrier(l);
     rdg_list_copy(l, down, 0, dev, 0, (uint64_t)total);

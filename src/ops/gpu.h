@@ -28,12 +28,16 @@ typedef struct rdg_gpu_env {
     const rdg_device_facts *facts;
     rdg_gpu_cache *cache; /* for rdg_gpu_constant; may be NULL when only sizes are asked for */
     uint64_t scratch;     /* device address of scratch_bytes, 256-byte aligned; 0 if none was asked for */
+    uint64_t prepared;    /* address of an operand whose prepared form lies in the scratch already; 0 = none */
 } rdg_gpu_env;
 
 typedef struct rdg_gpu_kernel {
     /* Returns the number of dispatches, or 0 with e filled. */
     int (*encode)(const rdg_op_call *call, const rdg_gpu_env *env, rdg_gpu_dispatch *out, rdg_error *e);
     uint64_t (*scratch_bytes)(const rdg_op_call *call, const rdg_gpu_env *env); /* NULL = none */
+    /* 1 + the operand that the first dispatch turns into what lies in the scratch afterwards (activations as f16); 0 =
+     * the scratch holds nothing that another call could use. Rows with equal values prepare alike. */
+    int prepares;
 } rdg_gpu_kernel;
 
 /* For encode functions ------------------------------------------------------------------------------------------- */
@@ -67,8 +71,7 @@ rdg_err rdg_gpu_cache_kernel(rdg_gpu_cache *c, const rdg_gpu_dispatch *d, rdg_ke
 int rdg_gpu_cache_size(const rdg_gpu_cache *c);
 /* Appends the call's dispatches, with the barriers between them. `scratch` as asked by the row, 0 if none. */
 rdg_err rdg_gpu_record(rdg_gpu_cache *c, rdg_list *l, const rdg_op_call *call, const rdg_variant *v, uint64_t scratch,
-                       rdg_error *e);
-/* For errors and reports: "q4_k_vulkan (matvec)". */
+                       uint64_t prepared, rdg_error *e);
 rdg_err rdg_gpu_dispatch_all(rdg_gpu_cache *c, rdg_list *l, const rdg_gpu_dispatch *d, int n, rdg_error *e);
 
 /* Runs one call whose operands lie in host memory: copies in, launches, copies out. What `ridge check` and the tests use. */
