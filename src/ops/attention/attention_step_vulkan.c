@@ -4,9 +4,10 @@
 
 enum { COUNTER_BYTES = 1024, KEYS_A_SPLIT = 128, MAX_SPLITS = 32, MAX_PAIRS = 512 };
 
-static uint32_t local_size(const rdg_attention_step *a)
+/* Eight subgroups; each needs workgroup memory for its sums. */
+static uint32_t local_size(const rdg_attention_step *a, uint32_t width)
 {
-    return a->q->dim[0] >= 64 ? 256 : 128;
+    return RDG_MIN(8 * width, a->q->dim[0] >= 64 ? 256u : 128u);
 }
 
 static uint32_t splits(const rdg_attention_step *a)
@@ -19,7 +20,7 @@ static uint32_t splits(const rdg_attention_step *a)
 bool rdg_attention_step_accepts(const rdg_attention_step *a, const rdg_device_facts *f)
 {
     int64_t head_dim = a->q->dim[0], n_heads = a->q->dim[1], n_kv = a->k->dim[1], group = n_heads / n_kv;
-    uint32_t width = rdg_gpu_step_width(f), local = local_size(a);
+    uint32_t width = rdg_gpu_step_width(f), local = local_size(a, width);
     if (a->k_cache->type != RDG_TYPE_F16 || a->v_cache->type != RDG_TYPE_F16 || !rdg_tensor_dense(a->k_cache) ||
         !rdg_tensor_dense(a->v_cache) || !a->params.causal)
         return false;
@@ -70,7 +71,7 @@ int rdg_attention_step_encode(const rdg_attention_step *a, const rdg_gpu_env *en
         if (!push.table) return 0;
     }
     rdg_gpu_fill(d, "attention_step", &push, sizeof push);
-    uint32_t n_splits = splits(a), group = (uint32_t)(a->q->dim[1] / a->k->dim[1]), local = local_size(a);
+    uint32_t n_splits = splits(a), group = (uint32_t)(a->q->dim[1] / a->k->dim[1]), local = local_size(a, width);
     const uint32_t spec[] = {local, (uint32_t)a->q->dim[0], group, n_splits,
                              !a->rope ? 0 : a->rope->style == RDG_ROPE_NORM ? 1 : 2,
                              a->rope ? (uint32_t)a->rope->n_dims : 0, a->q_norm != NULL,

@@ -11,7 +11,10 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #include "ops/glsl/common.glsl"
-#ifndef EMULATED
+#ifdef EMULATED
+#define UNROLL // a matrix unit's worth of loops in each place would take the compiler minutes
+#else
+#define UNROLL [[unroll]]
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #endif
@@ -28,15 +31,16 @@ layout(push_constant, scalar) uniform Push {
 };
 
 #ifdef EMULATED
-const uint BM = 64, BN = 64; // workgroup memory of the smallest devices
+const uint BM = 32, BN = 32, WM = 16, WN = 16; // workgroup memory of the smallest devices
 #else
-const uint BM = 128, BN = 128;
+const uint BM = 128, BN = 128, WM = 64, WN = 32;
 #endif
-const uint BK = 32, PITCH = BK / 4 + 2, WM = 64, WN = 32; // PITCH in groups of four halves
+const uint BK = 32, PITCH = BK / 4 + 2; // PITCH in groups of four halves
+const uint MI = WM / 16, NJ = WN / 16;  // matrices of a subgroup
 const uint PARTS = BM / WM * (BN / WN);                   // what one subgroup makes
 shared f16vec4 tile_w[2 * BM * PITCH];
 shared f16vec4 tile_x[2 * BN * PITCH];
-shared float stage[8 * 256];
+shared float stage[PARTS * 256];
 
 struct Raw { // 16 weights as they lie in memory
     uvec4 head, low, high;
@@ -156,19 +160,19 @@ void put_activations(uint at, uvec4 a, uvec4 b)
 }
 
 #ifdef EMULATED
-// A subgroup's 64 x 32 results: lane l holds elements l, l + W, … of each 16 x 16 matrix.
+// A subgroup's results: lane l holds elements l, l + W, … of each 16 x 16 matrix.
 const uint PER_LANE = 256 / WIDTH;
-float acc[4][2][PER_LANE];
+float acc[MI][NJ][PER_LANE];
 #else
-coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> acc[4][2];
+coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> acc[MI][NJ];
 #endif
 
 void multiply_tiles(uint pair, uint sub_r, uint sub_t, uint lane)
 {
-    [[unroll]] for (uint kk = 0; kk < BK / 4; kk += 4) {
+    UNROLL for (uint kk = 0; kk < BK / 4; kk += 4) {
 #ifdef EMULATED
-        [[unroll]] for (uint i = 0; i < 4; i++)
-            [[unroll]] for (uint j = 0; j < 2; j++)
+        UNROLL for (uint i = 0; i < MI; i++)
+            UNROLL for (uint j = 0; j < NJ; j++)
                 for (uint e = 0; e < PER_LANE; e++) {
                     uint r = (lane + e * WIDTH) / 16, t = (lane + e * WIDTH) % 16;
                     float s = 0;
@@ -178,13 +182,13 @@ void multiply_tiles(uint pair, uint sub_r, uint sub_t, uint lane)
                     acc[i][j][e] += s;
                 }
 #else
-        coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a[4];
+        coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a[MI];
         coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
-        [[unroll]] for (uint i = 0; i < 4; i++)
+        UNROLL for (uint i = 0; i < MI; i++)
             coopMatLoad(a[i], tile_w, (pair * BM + sub_r + 16 * i) * PITCH + kk, PITCH, gl_CooperativeMatrixLayoutRowMajor);
-        [[unroll]] for (uint j = 0; j < 2; j++) {
+        UNROLL for (uint j = 0; j < NJ; j++) {
             coopMatLoad(b, tile_x, (pair * BN + sub_t + 16 * j) * PITCH + kk, PITCH, gl_CooperativeMatrixLayoutColumnMajor);
-            [[unroll]] for (uint i = 0; i < 4; i++) acc[i][j] = coopMatMulAdd(a[i], b, acc[i][j]);
+            UNROLL for (uint i = 0; i < MI; i++) acc[i][j] = coopMatMulAdd(a[i], b, acc[i][j]);
         }
 #endif
     }
@@ -226,8 +230,8 @@ void main()
         const uint part = sub;
 #endif
         uint sub_r = part / (BN / WN) * WM, sub_t = part % (BN / WN) * WN;
-        [[unroll]] for (uint i = 0; i < 4; i++)
-            [[unroll]] for (uint j = 0; j < 2; j++) {
+        UNROLL for (uint i = 0; i < MI; i++)
+            UNROLL for (uint j = 0; j < NJ; j++) {
 #ifdef EMULATED
                 for (uint e = 0; e < PER_LANE; e++) {
                     uint r = r0 + sub_r + 16 * i + (lane + e * WIDTH) / 16, t = t0 + sub_t + 16 * j + (lane + e * WIDTH) % 16;
@@ -264,8 +268,8 @@ void main()
             }
             barrier();
         }
-        [[unroll]] for (uint i = 0; i < 4; i++) {
-            [[unroll]] for (uint j = 0; j < 2; j++) {
+        UNROLL for (uint i = 0; i < MI; i++) {
+            UNROLL for (uint j = 0; j < NJ; j++) {
                 uint r = r0 + sub_r + 16 * i, t = t0 + sub_t + 16 * j;
 #ifndef EMULATED
                 if (whole != 0) {

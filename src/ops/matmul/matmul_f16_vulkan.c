@@ -79,18 +79,18 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
 
 static int encode_emulated(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch *d, rdg_error *e)
 {
-    return encode_tile(c, env, d, "matmul_f16_emulated", 64, env->facts->subgroup_width, e);
+    return encode_tile(c, env, d, "matmul_f16_emulated", 32, env->facts->subgroup_width, e);
 }
 
 static const rdg_gpu_kernel kernel = {.encode = encode, .scratch_bytes = scratch_bytes, .prepares = 1 + RDG_MATMUL_X};
 static const rdg_gpu_kernel emulated = {.encode = encode_emulated, .scratch_bytes = scratch_bytes,
                                         .prepares = 1 + RDG_MATMUL_X};
-/* Both factors are rounded to 11 bits. */
+/* Both factors are rounded to 11 bits; with scale and minimum of Q4_K and Q5_K rounded too, weights lose a little more. */
 const rdg_variant rdg_matmul_f16_vulkan = {
     .name = "f16_vulkan_matrix", .source = "src/ops/matmul/matmul_f16.comp", .backend = RDG_BACKEND_VULKAN,
     .requires_mask = RDG_GPU_MATRIX_F16 | RDG_GPU_SUBGROUP_32 | RDG_GPU_SHARED_48K, .accepts = accepts, .gpu = &kernel,
-    .tolerance = {RDG_TOLERANCE_NORMALISED, 2e-3}};
+    .tolerance = {RDG_TOLERANCE_NORMALISED, 4e-3}};
 /* Not in matmul's table: the same kernel for tests on devices without matrix units. */
 const rdg_variant rdg_matmul_f16_emulated = {
     .name = "f16_vulkan_emulated", .source = "src/ops/matmul/matmul_f16.comp", .backend = RDG_BACKEND_VULKAN,
-    .requires_mask = RDG_GPU_FLOAT16, .accepts = accepts, .gpu = &emulated, .tolerance = {RDG_TOLERANCE_NORMALISED, 2e-3}};
+    .requires_mask = RDG_GPU_FLOAT16, .accepts = accepts, .gpu = &emulated, .tolerance = {RDG_TOLERANCE_NORMALISED, 4e-3}};
