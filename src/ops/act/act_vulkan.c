@@ -35,5 +35,7 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
 }
 
 static const rdg_gpu_kernel kernel = {.encode = encode};
+/* f32 throughout: an error of an exponent's argument is an error of its result. */
 const rdg_variant rdg_act_vulkan = {.name = "f32_vulkan", .source = "src/ops/act/act.comp",
-                                    .backend = RDG_BACKEND_VULKAN, .accepts = accepts, .gpu = &kernel};
+                                    .backend = RDG_BACKEND_VULKAN, .accepts = accepts, .gpu = &kernel,
+                                    .tolerance = {RDG_TOLERANCE_ULP, 16}};

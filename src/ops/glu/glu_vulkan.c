@@ -36,5 +36,7 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
 }
 
 static const rdg_gpu_kernel kernel = {.encode = encode};
+/* f32 throughout: an error of an exponent's argument is an error of its result. */
 const rdg_variant rdg_glu_vulkan = {.name = "f32_vulkan", .source = "src/ops/glu/glu.comp",
-                                    .backend = RDG_BACKEND_VULKAN, .accepts = accepts, .gpu = &kernel};
+                                    .backend = RDG_BACKEND_VULKAN, .accepts = accepts, .gpu = &kernel,
+                                    .tolerance = {RDG_TOLERANCE_ULP, 16}};
