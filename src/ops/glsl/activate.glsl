@@ -40,23 +40,20 @@ float tanh_exact(float x)
     return x < 0.0 ? -t : t;
 }
 
-float erf_exact(float x)
+// 1 - erf(a) for a >= 0, with a small relative error in the tail too.
+float erfc_positive(float a)
 {
-    float a = abs(x);
     if (a < 1.0) { // Maclaurin series: the last term is below half a unit in the last place
-        float z = x * x, term = x, sum = x;
+        float z = a * a, term = a, sum = a;
         [[unroll]] for (int n = 1; n < 14; n++) {
             term *= -z / float(n);
             sum += term / float(2 * n + 1);
         }
-        return 1.12837917 * sum;
+        return 1.0 - 1.12837917 * sum;
     }
-    if (a > 4.0) return x < 0.0 ? -1.0 : 1.0;
-    // erfc by a continued fraction from the tail; 1 - erfc loses nothing here
     float f = 0.0;
-    for (int n = 40; n > 0; n--) f = float(n) * 0.5 / (a + f);
-    float e = 1.0 - exp_exact(-a * a) * 0.56418958 / (a + f);
-    return x < 0.0 ? -e : e;
+    for (int n = 50; n > 0; n--) f = float(n) * 0.5 / (a + f); // a continued fraction from the tail
+    return exp_exact(-a * a) * 0.56418958 / (a + f);
 }
 
 float activate(uint kind, float z)
@@ -64,7 +61,10 @@ float activate(uint kind, float z)
     if (kind == A_SILU) return z * sigmoid(z);
     // 0.5 z (1 + tanh(u)) = z sigmoid(2 u): no cancellation for negative z
     if (kind == A_GELU_TANH) return z * sigmoid(2.0 * 0.7978845608028654 * z * (1.0 + 0.044715 * z * z));
-    if (kind == A_GELU_ERF) return 0.5 * z * (1.0 + erf_exact(z * 0.70710678));
+    if (kind == A_GELU_ERF) {
+        float half_tail = 0.5 * z * erfc_positive(abs(z) * 0.70710678);
+        return z < 0.0 ? half_tail : z - half_tail;
+    }
     if (kind == A_RELU) return max(z, 0.0);
     if (kind == A_SIGMOID) return sigmoid(z);
     return tanh_exact(z);

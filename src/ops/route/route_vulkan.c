@@ -32,5 +32,7 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
 }
 
 static const rdg_gpu_kernel kernel = {.encode = encode};
+/* As in glu: the argument of the exponent is a difference of logits in f32. */
 const rdg_variant rdg_route_vulkan = {.name = "f32_vulkan", .source = "src/ops/route/route.comp",
-                                      .backend = RDG_BACKEND_VULKAN, .accepts = accepts, .gpu = &kernel};
+                                      .backend = RDG_BACKEND_VULKAN, .accepts = accepts, .gpu = &kernel,
+                                      .tolerance = {RDG_TOLERANCE_ULP, 64}};
