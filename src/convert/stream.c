@@ -197,7 +197,6 @@ static rdg_err copy_rows(rdg_hf_stream *s, const rdg_hf_output *o, int64_t first
         if (o->stride_row == o->n_columns) run = RDG_MIN(first + n - r, o->n_rows - r % o->n_rows);
         const unsigned char *src = (const unsigned char *)t->data + (size_t)at * rdg_dtype_bytes(t->dtype);
         err = rdg_gguf_write_data(s->writer, src, (size_t)(run * row_bytes), e);
-        rdg_map_release(src, (size_t)(run * row_bytes));
         r += run;
     }
     return err;
@@ -212,6 +211,23 @@ static rdg_err convert_rows(rdg_hf_stream *s, job *j, rdg_error *e)
         return j->error[i].code;
     }
     return rdg_gguf_write_data(s->writer, j->bytes, (size_t)(j->n * j->row_bytes), e);
+}
+
+/* The source of rows [first, first + n) has been used. Where rows lie one behind the other it leaves the
+ * resident set at once (permuted rows: give or take a head, which is read again); transposed tensors stay
+ * until their end. */
+static void release_rows(const rdg_hf_output *o, int64_t first, int64_t n)
+{
+    if (o->stride_column != 1 || o->present == RDG_TYPE_MXFP4) return;
+    for (int64_t row = first; row < first + n;) {
+        int64_t matrix = row / o->n_rows, r = row % o->n_rows, run = RDG_MIN(first + n - row, o->n_rows - r);
+        const rdg_safetensor *t = o->source[o->n_sources > 1 ? matrix : 0];
+        int64_t at = o->offset + r * o->stride_row + (o->n_sources > 1 ? 0 : matrix * o->stride_matrix);
+        size_t elem = rdg_dtype_bytes(t->dtype);
+        rdg_map_release((const unsigned char *)t->data + (size_t)at * elem,
+                        (size_t)((run - 1) * o->stride_row + o->n_columns) * elem);
+        row += run;
+    }
 }
 
 static void release_sources(const rdg_hf_output *o)
@@ -246,6 +262,7 @@ rdg_err rdg_hf_stream_write(rdg_hf_stream *s, const rdg_hf_output *o, const floa
         j.first = r;
         j.n = RDG_MIN(step, rows - r);
         err = is_copy(o) ? copy_rows(s, o, r, j.n, e) : convert_rows(s, &j, e);
+        release_rows(o, r, j.n);
     }
     release_sources(o);
     return err;
