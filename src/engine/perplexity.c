@@ -1,5 +1,7 @@
 /* Perplexity and KL divergence over fixed chunks. The base file holds, per scored token, n_vocab 16-bit log
- * probabilities between the largest and 16 nats below it (the field's format, docs/formats.md section 10). */
+ * probabilities between the largest and 16 nats below it (the field's format, docs/formats.md section 10), and behind
+ * them, where other readers stop, one f32 per scored token: -ln p of the token that came. The 16-bit values cannot give
+ * that: clipping the unlikely ones would bias ln(PPL/base). */
 #include "engine/session_internal.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -98,6 +100,7 @@ typedef struct run {
     uint16_t *encode;
     rdg_out out;
     rdg_map base;
+    const unsigned char *base_nll; /* the f32 trailer of the base, or NULL */
 } run;
 
 static rdg_err open_base(run *r, const int32_t *tokens, rdg_error *e)
@@ -118,7 +121,9 @@ static rdg_err open_base(run *r, const int32_t *tokens, rdg_error *e)
     }
     uint64_t need = BASE_HEADER_BYTES + (uint64_t)head[2] * (uint64_t)r->n_ctx * 4 +
                     (uint64_t)head[2] * (uint64_t)r->n_rows * (uint64_t)r->row_words * 2;
-    if (r->base.bytes != need)
+    uint64_t trailer = (uint64_t)head[2] * (uint64_t)r->n_rows * sizeof(float);
+    if (r->base.bytes == need + trailer) r->base_nll = r->base.data + need;
+    else if (r->base.bytes != need)
         return rdg_fail(e, RDG_E_MALFORMED, "'%s' has %zu bytes, its header asks for %" PRIu64, path, r->base.bytes, need);
     if (memcmp(r->base.data + BASE_HEADER_BYTES, tokens, (size_t)(r->n_chunks * r->n_ctx) * 4) != 0)
         return rdg_fail(e, RDG_E_MALFORMED, "'%s' was made from another text or tokenizer", path);
@@ -160,6 +165,11 @@ static rdg_err run_chunk(run *r, const int32_t *tokens, int64_t chunk, rdg_error
                      .targets = r->chunk + first + 1, .encode = r->encode, .row_words = r->row_words,
                      .base = r->base.data ? base_rows(r, chunk) : NULL, .scores = r->scores + chunk * r->n_rows};
     rdg_pool_run(r->s->pool, score_rows, &job);
+    for (int64_t i = 0; i < r->n_rows && r->base_nll; i++) {
+        float nll;
+        memcpy(&nll, r->base_nll + (size_t)(chunk * r->n_rows + i) * sizeof nll, sizeof nll);
+        job.scores[i].nll_base = nll;
+    }
     if (r->encode) err = rdg_out_write(&r->out, r->encode, (size_t)(r->n_rows * r->row_words) * 2, e);
     return err;
 }
@@ -250,7 +260,10 @@ rdg_err rdg_perplexity(rdg_session *s, const int32_t *tokens, int64_t n, const r
             goto done;
         }
     }
-    if (p->save_base && (err = rdg_out_commit(&r.out, e))) goto done;
+    for (int64_t i = 0; i < r.n_chunks * r.n_rows && p->save_base && !err; i++)
+        err = rdg_out_write(&r.out, &(float){(float)r.scores[i].nll}, sizeof(float), e);
+    if (!err && p->save_base) err = rdg_out_commit(&r.out, e);
+    if (err) goto done;
     err = summarise(&r, result, e);
     result->seconds = rdg_clock_seconds() - start;
 done:
