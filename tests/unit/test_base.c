@@ -168,7 +168,7 @@ static void maps_refuse_what_is_not_a_file(void **state)
     rdg_map_close(&m);
 }
 
-enum { ROUNDS = 2000, MOST_THREADS = 5 };
+enum { ROUNDS = 200, MOST_THREADS = 5 };
 typedef struct rounds {
     rdg_pool *pool;
     atomic_int counter;
