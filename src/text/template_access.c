@@ -176,7 +176,7 @@ bool tpl_get_item(tpl_run *r, const tpl_value *v, const tpl_value *key, tpl_valu
             return true;
         }
     } else if (v->kind == TPL_STRING && tpl_as_int(key, &i)) {
-        if (!tpl_charge(r, v->u.s.n / 8)) return false;
+        if (!tpl_charge(r, 2 * v->u.s.n)) return false;
         if (index_of(i, tpl_chars(v->u.s), &i)) {
             size_t at = tpl_char_offset(v->u.s, i);
             *out = tpl_string(tpl_sub(v->u.s, at, at + tpl_char_bytes(v->u.s.p + at)));
@@ -232,7 +232,7 @@ bool tpl_get_slice(tpl_run *r, const tpl_value *v, const tpl_value *start, const
                z = a + tpl_char_offset(tpl_sub(v->u.s, a, v->u.s.n), count);
         *out = *v;
         out->u.s = tpl_sub(v->u.s, a, z);
-        return tpl_charge(r, v->u.s.n / 8);
+        return tpl_charge(r, v->u.s.n);
     }
     tpl_list *items, *l;
     tpl_buffer b = {0};

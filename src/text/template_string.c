@@ -165,14 +165,14 @@ bool tpl_find(tpl_run *r, tpl_str hay, tpl_str needle, size_t from, size_t *at)
     }
     if (needle.n <= 16) {
         const char *p = hay.p + from, *last = hay.p + hay.n - needle.n;
-        while (p <= last && (p = memchr(p, needle.p[0], (size_t)(last - p) + 1))) {
-            if (memcmp(p, needle.p, needle.n) == 0) {
-                *at = (size_t)(p - hay.p);
-                break;
-            }
-            p++;
+        size_t tried = 0;
+        for (; p <= last && (p = memchr(p, needle.p[0], (size_t)(last - p) + 1)); p++) {
+            tried++;
+            if (memcmp(p, needle.p, needle.n) != 0) continue;
+            *at = (size_t)(p - hay.p);
+            break;
         }
-        return tpl_charge(r, (*at == SIZE_MAX ? hay.n : *at) - from);
+        return tpl_charge(r, (*at == SIZE_MAX ? hay.n : *at) - from + tried * 4);
     }
     size_t *back = tpl_alloc(r, needle.n, sizeof *back);
     if (!back || !tpl_charge(r, needle.n + hay.n - from)) return false;

@@ -269,7 +269,7 @@ bool tpl_length(tpl_run *r, const tpl_value *v, int64_t *n)
 {
     if (!tpl_has_length(v)) return tpl_fail(r, RDG_E_MALFORMED, "%s has no length", tpl_type_name(v));
     *n = length_of(v);
-    return tpl_charge(r, v->kind == TPL_STRING ? v->u.s.n / 8 : 0);
+    return tpl_charge(r, v->kind == TPL_STRING ? v->u.s.n : 0);
 }
 
 bool tpl_truth(const tpl_value *v)
