@@ -116,6 +116,89 @@ RDG_INLINE void rdg_unpack_plain32_avx512(const uint8_t *src, int n_blocks, rdg_
     u->scale = u->min = _mm512_permutex2var_ps(u->scale, even, u->min);
 }
 
+/* Two-bit fields of 32 bytes: the halves of a register take the bits from 2 g and 2 g + 2 on. */
+RDG_INLINE __m512i rdg_two_bits_avx512(const uint8_t *p, int g)
+{
+    const __m512i shift =
+        _mm512_inserti64x4(_mm512_set1_epi16((short)(2 * g)), _mm256_set1_epi16((short)(2 * g + 2)), 1);
+    __m512i b = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)p));
+    return _mm512_and_si512(_mm512_srlv_epi16(b, shift), _mm512_set1_epi8(3));
+}
+
+RDG_INLINE void rdg_unpack_q2_k_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
+{
+    (void)n_blocks;
+    for (int p = 0; p < 4; p++) u->q[p] = rdg_two_bits_avx512(src + 16 + 32 * (p / 2), 2 * (p & 1));
+    __m512i b = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)src));
+    __m512i sc = _mm512_and_si512(b, _mm512_set1_epi32(15)), mn = _mm512_srli_epi32(b, 4);
+    u->scale = _mm512_mul_ps(_mm512_cvtepi32_ps(sc), rdg_half_avx512(src + 80));
+    u->min = _mm512_mul_ps(_mm512_cvtepi32_ps(mn), rdg_half_avx512(src + 82));
+}
+
+RDG_INLINE void rdg_unpack_q3_k_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
+{
+    (void)n_blocks;
+    const __m512i one = _mm512_inserti64x4(_mm512_set1_epi8(1), _mm256_set1_epi8(2), 1);
+    __m512i high = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)src));
+    for (int p = 0; p < 4; p++) {
+        __m512i q = rdg_two_bits_avx512(src + 32 + 32 * (p / 2), 2 * (p & 1));
+        __mmask64 third = _mm512_test_epi8_mask(high, _mm512_slli_epi16(one, (unsigned)(2 * p)));
+        u->q[p] = _mm512_mask_add_epi8(q, third, q, _mm512_set1_epi8(4));
+    }
+    uint32_t s[3]; /* four scales at a time: their low nibbles, then their upper two bits */
+    for (int k = 0; k < 3; k++) memcpy(&s[k], src + 96 + 4 * k, 4);
+    const uint32_t nibble = 0x0f0f0f0fu, two = 0x30303030u;
+    __m128i sc = _mm_setr_epi32(
+        (int)((s[0] & nibble) | ((s[2] << 4) & two)), (int)((s[1] & nibble) | ((s[2] << 2) & two)),
+        (int)(((s[0] >> 4) & nibble) | (s[2] & two)), (int)(((s[1] >> 4) & nibble) | ((s[2] >> 2) & two)));
+    sc = _mm_sub_epi8(sc, _mm_set1_epi8(32));
+    u->scale = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(sc)), rdg_half_avx512(src + 108));
+    u->min = _mm512_mul_ps(u->scale, _mm512_set1_ps(RDG_OFFSET_Q3_K));
+}
+
+/* Nibbles of two blocks of 32: 16 bytes at a and at b, the low ones first in each block. */
+RDG_INLINE __m512i rdg_nibbles16_avx512(const uint8_t *a, const uint8_t *b)
+{
+    const __m512i twice = _mm512_setr_epi64(0, 1, 0, 1, 2, 3, 2, 3),
+                  shift = _mm512_setr_epi64(0, 0, 0x0004000400040004LL, 0x0004000400040004LL, 0, 0,
+                                            0x0004000400040004LL, 0x0004000400040004LL);
+    __m256i v = _mm256_set_m128i(_mm_loadu_si128((const __m128i *)(const void *)b),
+                                 _mm_loadu_si128((const __m128i *)(const void *)a));
+    __m512i w = _mm512_permutexvar_epi64(twice, _mm512_castsi256_si512(v));
+    return _mm512_and_si512(_mm512_srlv_epi16(w, shift), _mm512_set1_epi8(15));
+}
+
+/* Eight f16 values, `stride` bytes apart. */
+RDG_INLINE __m128i rdg_halves8_avx512(const uint8_t *p, int stride)
+{
+    short h[8];
+    for (int j = 0; j < 8; j++) memcpy(&h[j], p + j * stride, 2);
+    return _mm_set_epi16(h[7], h[6], h[5], h[4], h[3], h[2], h[1], h[0]);
+}
+
+/* Eight scales d, then eight minima: offset * d. */
+RDG_INLINE void rdg_offset_scales_avx512(__m128i d, float offset, rdg_unpacked_avx512 *u)
+{
+    const __m512 factor = _mm512_insertf32x8(_mm512_set1_ps(1.0f), _mm256_set1_ps(offset), 1);
+    u->scale = u->min = _mm512_mul_ps(_mm512_cvtph_ps(_mm256_broadcastsi128_si256(d)), factor);
+}
+
+/* The same from scales d and offsets m of their own: the minimum is -m. */
+RDG_INLINE void rdg_min_scales_avx512(__m128i d, __m128i m, rdg_unpacked_avx512 *u)
+{
+    const __m512 sign = _mm512_insertf32x8(_mm512_set1_ps(1.0f), _mm256_set1_ps(-1.0f), 1);
+    u->scale = u->min = _mm512_mul_ps(_mm512_cvtph_ps(_mm256_set_m128i(m, d)), sign);
+}
+
+/* Fifth bits of two blocks, 32 bits each. */
+RDG_INLINE __m512i rdg_fifth_bits_avx512(__m512i q, const uint8_t *a, const uint8_t *b)
+{
+    uint32_t low, high;
+    memcpy(&low, a, 4);
+    memcpy(&high, b, 4);
+    return _mm512_mask_add_epi8(q, (uint64_t)high << 32 | low, q, _mm512_set1_epi8(16));
+}
+
 /* Q8_0: 34-byte blocks, so each quarter of the output is two loads. */
 RDG_INLINE void rdg_unpack_q8_0_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
 {
@@ -125,54 +208,125 @@ RDG_INLINE void rdg_unpack_q8_0_avx512(const uint8_t *src, int n_blocks, rdg_unp
         return;
     }
     const __m512i flip = _mm512_set1_epi8((char)0x80);
-    uint16_t h[8];
-    for (int j = 0; j < 8; j++) memcpy(&h[j], src + B * j, 2);
     for (int p = 0; p < 4; p++) {
         __m256i a = _mm256_loadu_si256((const __m256i *)(const void *)(src + B * 2 * p + 2));
         __m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(src + B * (2 * p + 1) + 2));
         u->q[p] = _mm512_xor_si512(_mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1), flip);
     }
-    const __m512 factor = _mm512_insertf32x8(_mm512_set1_ps(1.0f), _mm256_set1_ps(RDG_OFFSET_Q8_0), 1);
-    __m128i d = _mm_set_epi16((short)h[7], (short)h[6], (short)h[5], (short)h[4], (short)h[3], (short)h[2],
-                              (short)h[1], (short)h[0]);
-    u->scale = u->min = _mm512_mul_ps(_mm512_cvtph_ps(_mm256_broadcastsi128_si256(d)), factor);
+    rdg_offset_scales_avx512(rdg_halves8_avx512(src, B), RDG_OFFSET_Q8_0, u);
 }
 
-RDG_INLINE void rdg_unpack_q2_k_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
-{
-    rdg_unpack_plain_avx512(src, n_blocks, u, rdg_unpack_q2_k);
-}
-RDG_INLINE void rdg_unpack_q3_k_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
-{
-    rdg_unpack_plain_avx512(src, n_blocks, u, rdg_unpack_q3_k);
-}
-RDG_INLINE void rdg_unpack_iq4_xs_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
-{
-    rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_iq4_xs);
-}
-RDG_INLINE void rdg_unpack_iq4_nl_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
-{
-    rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_iq4_nl);
-}
 RDG_INLINE void rdg_unpack_q4_0_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
 {
-    rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_q4_0);
+    enum { B = sizeof(rdg_block_q4_0) };
+    if (n_blocks < 8) {
+        rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_q4_0);
+        return;
+    }
+    for (int p = 0; p < 4; p++)
+        u->q[p] = rdg_nibbles16_avx512(src + 2 * p * B + 2, src + (2 * p + 1) * B + 2);
+    rdg_offset_scales_avx512(rdg_halves8_avx512(src, B), RDG_OFFSET_Q4_0, u);
 }
+
 RDG_INLINE void rdg_unpack_q4_1_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
 {
-    rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_q4_1);
+    enum { B = sizeof(rdg_block_q4_1) };
+    if (n_blocks < 8) {
+        rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_q4_1);
+        return;
+    }
+    for (int p = 0; p < 4; p++)
+        u->q[p] = rdg_nibbles16_avx512(src + 2 * p * B + 4, src + (2 * p + 1) * B + 4);
+    rdg_min_scales_avx512(rdg_halves8_avx512(src, B), rdg_halves8_avx512(src + 2, B), u);
 }
+
 RDG_INLINE void rdg_unpack_q5_0_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
 {
-    rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_q5_0);
+    enum { B = sizeof(rdg_block_q5_0) };
+    if (n_blocks < 8) {
+        rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_q5_0);
+        return;
+    }
+    for (int p = 0; p < 4; p++) {
+        const uint8_t *a = src + 2 * p * B, *b = a + B;
+        u->q[p] = rdg_fifth_bits_avx512(rdg_nibbles16_avx512(a + 6, b + 6), a + 2, b + 2);
+    }
+    rdg_offset_scales_avx512(rdg_halves8_avx512(src, B), RDG_OFFSET_Q5_0, u);
 }
+
 RDG_INLINE void rdg_unpack_q5_1_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
 {
-    rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_q5_1);
+    enum { B = sizeof(rdg_block_q5_1) };
+    if (n_blocks < 8) {
+        rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_q5_1);
+        return;
+    }
+    for (int p = 0; p < 4; p++) {
+        const uint8_t *a = src + 2 * p * B, *b = a + B;
+        u->q[p] = rdg_fifth_bits_avx512(rdg_nibbles16_avx512(a + 8, b + 8), a + 4, b + 4);
+    }
+    rdg_min_scales_avx512(rdg_halves8_avx512(src, B), rdg_halves8_avx512(src + 2, B), u);
 }
+
+/* Sixteen bytes by nibble. */
+RDG_INLINE __m512i rdg_look_up_avx512(const uint8_t table[16], __m512i nibbles)
+{
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)table)),
+                               nibbles);
+}
+
+RDG_INLINE void rdg_unpack_iq4_nl_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
+{
+    static const uint8_t value[16] = RDG_IQ4_UNSIGNED;
+    enum { B = sizeof(rdg_block_iq4_nl) };
+    if (n_blocks < 8) {
+        rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_iq4_nl);
+        return;
+    }
+    for (int p = 0; p < 4; p++)
+        u->q[p] =
+            rdg_look_up_avx512(value, rdg_nibbles16_avx512(src + 2 * p * B + 2, src + (2 * p + 1) * B + 2));
+    rdg_offset_scales_avx512(rdg_halves8_avx512(src, B), RDG_OFFSET_IQ4, u);
+}
+
+RDG_INLINE void rdg_unpack_iq4_xs_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
+{
+    static const uint8_t value[16] = RDG_IQ4_UNSIGNED;
+    const __m512 factor = _mm512_insertf32x8(_mm512_set1_ps(1.0f), _mm256_set1_ps(RDG_OFFSET_IQ4), 1);
+    (void)n_blocks;
+    for (int p = 0; p < 4; p++)
+        u->q[p] = rdg_look_up_avx512(value, rdg_nibbles16_avx512(src + 8 + 32 * p, src + 24 + 32 * p));
+    uint16_t high;
+    uint32_t low;
+    memcpy(&high, src + 2, 2);
+    memcpy(&low, src + 4, 4);
+    /* lane j: nibble j of low, bits 2j and 2j + 1 of high; the upper eight lanes repeat the lower */
+    const __m512i j = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7);
+    __m512i l = _mm512_and_si512(_mm512_srlv_epi32(_mm512_set1_epi32((int)low), _mm512_slli_epi32(j, 2)),
+                                 _mm512_set1_epi32(15));
+    __m512i h = _mm512_and_si512(_mm512_srlv_epi32(_mm512_set1_epi32(high), _mm512_slli_epi32(j, 1)),
+                                 _mm512_set1_epi32(3));
+    __m512i ls = _mm512_sub_epi32(_mm512_add_epi32(l, _mm512_slli_epi32(h, 4)), _mm512_set1_epi32(32));
+    u->scale = u->min = _mm512_mul_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(ls), rdg_half_avx512(src)), factor);
+}
+
 RDG_INLINE void rdg_unpack_mxfp4_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
 {
-    rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_mxfp4);
+    static const uint8_t value[16] = RDG_MXFP4_UNSIGNED;
+    const __m512 factor = _mm512_insertf32x8(_mm512_set1_ps(1.0f), _mm256_set1_ps(RDG_OFFSET_MXFP4), 1);
+    enum { B = sizeof(rdg_block_mxfp4) };
+    if (n_blocks < 8) {
+        rdg_unpack_plain32_avx512(src, n_blocks, u, rdg_unpack_mxfp4);
+        return;
+    }
+    for (int p = 0; p < 4; p++)
+        u->q[p] =
+            rdg_look_up_avx512(value, rdg_nibbles16_avx512(src + 2 * p * B + 1, src + (2 * p + 1) * B + 1));
+    __m256i e = _mm256_sub_epi32(_mm256_setr_epi32(src[0], src[B], src[2 * B], src[3 * B], src[4 * B],
+                                                   src[5 * B], src[6 * B], src[7 * B]),
+                                 _mm256_set1_epi32(128));
+    __m512 power = _mm512_cvtepi32_ps(_mm512_broadcast_i64x4(e));
+    u->scale = u->min = _mm512_scalef_ps(factor, power);
 }
 
 /* What a format is to the kernels. sub_elems: 16 or 32; offset: RDG_OFFSET_* of unpack.h. */
