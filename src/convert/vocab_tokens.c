@@ -266,10 +266,12 @@ rdg_err rdg_vocab_from_json(converter *c, const rdg_tokenizer_json *t)
     if (t->model == RDG_TOKENIZER_JSON_BPE && (err = copy_merges(c, t))) return err;
     if (kind == RDG_VOCAB_BPE) {
         if ((err = set_expressions(c, t))) return err;
-        v->add_space_prefix = false;
-        if (t->add_prefix_space)
-            rdg_vocab_warn(c,
-                           "tokenizer.json: pre_tokenizer: ByteLevel add_prefix_space is not carried over");
+        v->add_space_prefix = t->add_prefix_space && t->n_expressions <= 1;
+        if (t->add_prefix_space && !v->add_space_prefix)
+            rdg_vocab_warn(
+                c,
+                "tokenizer.json: pre_tokenizer: ByteLevel add_prefix_space behind other steps is not carried "
+                "over");
     } else if (kind == RDG_VOCAB_WORDPIECE) {
         v->pre = "default";
         if (t->bert_normalizer && !(t->bert_chinese_chars && t->bert_clean_text))

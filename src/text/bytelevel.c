@@ -154,17 +154,27 @@ rdg_err rdg_bpe_encode(const rdg_tokenizer *t, const char *text, size_t n, bool 
 {
     rdg_bpe_work work = {0};
     rdg_piece_cache cache;
-    rdg_buf normal, b;
+    rdg_buf normal, prefixed, b;
     size_t *ends = NULL, n_ends = 0, start = 0;
     rdg_err err;
-    (void)prefix;
     rdg_buf_init(&normal);
+    rdg_buf_init(&prefixed);
     rdg_buf_init(&b);
     rdg_piece_cache_init(&cache);
     if (t->vocab.normalize) {
         if ((err = rdg_normalize(text, n, t->vocab.normalize, &normal, e))) goto done;
         text = normal.data ? normal.data : "";
         n = normal.len;
+    }
+    if (prefix && n && text[0] != ' ') {
+        rdg_buf_putc(&prefixed, ' ');
+        rdg_buf_append(&prefixed, text, n);
+        if (prefixed.failed) {
+            err = rdg_fail(e, RDG_E_NOMEM, "tokenizer: out of memory for %zu bytes of text", n);
+            goto done;
+        }
+        text = prefixed.data;
+        n = prefixed.len;
     }
     if ((err = rdg_pretokenizer_split(t->pre, text, n, &ends, &n_ends, e))) goto done;
     for (size_t i = 0; i < n_ends && !err; start = ends[i++]) {
@@ -179,6 +189,7 @@ done:
     rdg_piece_cache_finish(&cache);
     rdg_bpe_work_finish(&work);
     rdg_buf_finish(&b);
+    rdg_buf_finish(&prefixed);
     rdg_buf_finish(&normal);
     return err;
 }

@@ -18,7 +18,8 @@ const rdg_pre_rule *rdg_pre_rule_find(const char *name); /* NULL if unknown */
 const rdg_pre_rule *rdg_pre_rule_default(void);          /* for a file without a name */
 /* out holds RDG_PRE_EXPRESSIONS; returns how many are set. */
 size_t rdg_pre_rule_expressions(const rdg_pre_rule *rule, rdg_str *out);
-/* Finds the name of a list of expressions; returns its length, 0 if there is none. */
+/* Finds the name of a list of expressions, best one with the same ignore_merges; returns its length, 0 if
+ * there is none. */
 size_t rdg_pre_rule_name(const rdg_str *expressions, size_t n, bool ignore_merges, char *name,
                          size_t name_bytes);
 

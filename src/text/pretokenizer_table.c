@@ -51,13 +51,15 @@ static const rdg_pre_rule rules[] = {
     /* the fourth is published as \s+$, which takes quadratic time on long runs of spaces */
     {"deepseek-llm",
      {"[\\r\\n]",
-      "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-"
+      "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-"
+      "ᲺᲽ-"
       "Ჿᴀ-"
       "ᴫᵫ-"
       "ᵷᵹ-"
       "ᶚḀ-"
       "ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗ"
-      "ὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-"
+      "ὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-"
+      "ꝯꝱ-"
       "ꞇꞋ-"
       "ꞎꭰ-"
       "ꮿﬀ-"
@@ -123,20 +125,27 @@ size_t rdg_pre_rule_expressions(const rdg_pre_rule *rule, rdg_str *out)
     return n;
 }
 
+static bool same_expressions(const rdg_pre_rule *rule, const rdg_str *expressions, size_t n)
+{
+    rdg_str own[RDG_PRE_EXPRESSIONS];
+    if (rdg_pre_rule_expressions(rule, own) != n) return false;
+    for (size_t i = 0; i < n; i++)
+        if (own[i].n != expressions[i].n || memcmp(own[i].p, expressions[i].p, own[i].n) != 0) return false;
+    return true;
+}
+
 size_t rdg_pre_rule_name(const rdg_str *expressions, size_t n, bool ignore_merges, char *name,
                          size_t name_bytes)
 {
-    rdg_str own[RDG_PRE_EXPRESSIONS];
+    const rdg_pre_rule *found = NULL;
     for (int i = 0; i < RDG_COUNTOF(rules); i++) {
-        size_t k = 0, len = strcspn(rules[i].names, " ");
-        if (rdg_pre_rule_expressions(&rules[i], own) != n || rules[i].ignore_merges != ignore_merges)
-            continue;
-        while (k < n && own[k].n == expressions[k].n && memcmp(own[k].p, expressions[k].p, own[k].n) == 0)
-            k++;
-        if (k < n || len >= name_bytes) continue;
-        memcpy(name, rules[i].names, len);
-        name[len] = 0;
-        return len;
+        if (!same_expressions(&rules[i], expressions, n)) continue;
+        if (!found || rules[i].ignore_merges == ignore_merges) found = &rules[i];
+        if (found->ignore_merges == ignore_merges) break;
     }
-    return 0;
+    size_t len = found ? strcspn(found->names, " ") : 0;
+    if (len == 0 || len >= name_bytes) return 0;
+    memcpy(name, found->names, len);
+    name[len] = 0;
+    return len;
 }

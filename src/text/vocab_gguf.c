@@ -12,6 +12,7 @@ enum { MAX_TOKENS = 1 << 24, MAX_EXPRESSIONS = 64, MAX_EXPRESSION_BYTES = 1 << 1
 
 #define KEY_EXPRESSIONS     "ridge.tokenizer.pre_expressions"
 #define KEY_IGNORE_MERGES   "ridge.tokenizer.ignore_merges"
+#define KEY_PREFIX_BYTES    "ridge.tokenizer.byte_level_space_prefix"
 #define KEY_PREFIX_FIRST    "ridge.tokenizer.space_prefix_first_only"
 #define KEY_PREFIX_UNLESS   "ridge.tokenizer.space_prefix_unless_space"
 #define KEY_NORMALIZE       "ridge.tokenizer.normalize"
@@ -172,12 +173,14 @@ static rdg_err read_specials(const rdg_gguf *g, const rdg_log *log, rdg_vocab *v
 
 static rdg_err read_flags(const rdg_gguf *g, rdg_vocab *v, rdg_error *e)
 {
+    /* The common key was never meant for byte-level vocabularies, though some files have it. */
+    const char *prefix = v->kind == RDG_VOCAB_BPE ? KEY_PREFIX_BYTES : "tokenizer.ggml.add_space_prefix";
     const struct {
         const char *key;
         bool *flag;
     } flags[] = {{"tokenizer.ggml.add_bos_token", &v->add_bos},
                  {"tokenizer.ggml.add_eos_token", &v->add_eos},
-                 {"tokenizer.ggml.add_space_prefix", &v->add_space_prefix},
+                 {prefix, &v->add_space_prefix},
                  {"tokenizer.ggml.remove_extra_whitespaces", &v->remove_extra_whitespaces},
                  {KEY_IGNORE_MERGES, &v->ignore_merges},
                  {KEY_PREFIX_FIRST, &v->prefix_first_only},
@@ -408,7 +411,10 @@ rdg_err rdg_vocab_write(const rdg_vocab *v, rdg_gguf_writer *w, rdg_error *e)
                                v->charsmap.n);
     }
     if (v->n_expressions) rdg_gguf_set_str_array(w, KEY_EXPRESSIONS, v->expressions, v->n_expressions);
-    if (v->kind == RDG_VOCAB_BPE) rdg_gguf_set_bool(w, KEY_IGNORE_MERGES, v->ignore_merges);
+    if (v->kind == RDG_VOCAB_BPE) {
+        rdg_gguf_set_bool(w, KEY_IGNORE_MERGES, v->ignore_merges);
+        if (v->add_space_prefix) rdg_gguf_set_bool(w, KEY_PREFIX_BYTES, true);
+    }
     if (v->prefix_first_only) rdg_gguf_set_bool(w, KEY_PREFIX_FIRST, true);
     if (v->prefix_unless_space) rdg_gguf_set_bool(w, KEY_PREFIX_UNLESS, true);
     if (v->normalize || v->kind == RDG_VOCAB_WORDPIECE) rdg_gguf_set_u32(w, KEY_NORMALIZE, v->normalize);
