@@ -8,6 +8,7 @@
 #include <ridge/tokenizer.h>
 
 #include <jansson.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #define DATA RIDGE_SOURCE_DIR "/tests/data/tokenizer"
@@ -616,6 +617,56 @@ static void test_unigram_unknown(void **state)
     assert_string_equal(last_warning, "");
 }
 
+/* One tokenizer, several threads. */
+typedef struct job {
+    const rdg_tokenizer *t;
+    const char *text;
+    size_t n, n_want;
+    const int32_t *want;
+    bool ok;
+} job;
+
+static void *work(void *arg)
+{
+    job *j = arg;
+    j->ok = true;
+    for (int round = 0; round < 20; round++) {
+        int32_t *ids;
+        size_t n;
+        rdg_error e;
+        if (rdg_tokenize(j->t, j->text, j->n, (rdg_tokenize_params){0}, &ids, &n, &e)) {
+            j->ok = false;
+            break;
+        }
+        if (n != j->n_want || memcmp(ids, j->want, n * sizeof *ids) != 0) j->ok = false;
+        rdg_tokens_free(ids);
+    }
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    enum { N = 4 };
+    pthread_t threads[N];
+    job jobs[N];
+    rdg_error e = {0};
+    int32_t *ids;
+    size_t n, n_ids;
+    (void)state;
+    rdg_tokenizer *t = open_tokenizer(DATA "/gpt-2.gguf");
+    char *text = read_text(DATA "/texts.inp", &n);
+    assert_ok(rdg_tokenize(t, text, n, (rdg_tokenize_params){0}, &ids, &n_ids, &e), &e);
+    for (int i = 0; i < N; i++) {
+        jobs[i] = (job){t, text, n, n_ids, ids, false};
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &jobs[i]), 0);
+    }
+    for (int i = 0; i < N; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < N; i++) assert_true(jobs[i].ok);
+    rdg_tokens_free(ids);
+    rdg_free(text);
+    rdg_tokenizer_destroy(t);
+}
+
 /* One word of a megabyte must not take quadratic time: the test's time limit is the check. */
 static void test_long_word(void **state)
 {
@@ -647,6 +698,7 @@ int main(void)
         cmocka_unit_test(test_stream_bytes),      cmocka_unit_test(test_special),
         cmocka_unit_test(test_lying_files),       cmocka_unit_test(test_no_bos),
         cmocka_unit_test(test_unigram_unknown),   cmocka_unit_test(test_long_word),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
