@@ -75,15 +75,23 @@ static bool scale_bad(scale_kind kind, const unsigned char *p)
     return false;
 }
 
-/* With the kind a constant at each call, the loop is specialised for it. */
+/* With kind and block_bytes constants at each call, the loop over a stretch is specialised, and becomes
+ * vector code for plain types. Only a stretch that is not all fine is looked at block by block. */
 RDG_INLINE int64_t count_bad(scale_kind kind, const unsigned char *p, int64_t n_blocks, int64_t block_bytes,
                              int64_t *first)
 {
+    enum { STRETCH = 256 };
     int64_t n_bad = 0;
-    for (int64_t i = 0; i < n_blocks; i++) {
-        if (!scale_bad(kind, p + i * block_bytes)) continue;
-        if (*first < 0 || i < *first) *first = i;
-        n_bad++;
+    for (int64_t begin = 0; begin < n_blocks; begin += STRETCH) {
+        int64_t end = RDG_MIN(begin + STRETCH, n_blocks);
+        unsigned any = 0;
+        for (int64_t i = begin; i < end; i++) any |= scale_bad(kind, p + i * block_bytes);
+        if (!any) continue;
+        for (int64_t i = begin; i < end; i++) {
+            if (!scale_bad(kind, p + i * block_bytes)) continue;
+            if (*first < 0) *first = i;
+            n_bad++;
+        }
     }
     return n_bad;
 }
@@ -111,10 +119,14 @@ int64_t rdg_blocks_not_finite(rdg_type type, const void *data, int64_t n_blocks,
         return count_bad_pair(p, n_blocks, bytes, scales[type].at[0], scales[type].at[1], first);
     p += scales[type].at[0];
     switch (scales[type].kind) {
-    case HALF: return count_bad(HALF, p, n_blocks, bytes, first);
-    case BFLOAT: return count_bad(BFLOAT, p, n_blocks, bytes, first);
-    case FLOAT: return count_bad(FLOAT, p, n_blocks, bytes, first);
-    case DOUBLE: return count_bad(DOUBLE, p, n_blocks, bytes, first);
+    case HALF:
+        return bytes == 2 ? count_bad(HALF, p, n_blocks, 2, first)
+                          : count_bad(HALF, p, n_blocks, bytes, first);
+    case BFLOAT: return count_bad(BFLOAT, p, n_blocks, 2, first);
+    case FLOAT:
+        return bytes == 4 ? count_bad(FLOAT, p, n_blocks, 4, first)
+                          : count_bad(FLOAT, p, n_blocks, bytes, first);
+    case DOUBLE: return count_bad(DOUBLE, p, n_blocks, 8, first);
     case E8M0: return count_bad(E8M0, p, n_blocks, bytes, first);
     case E4M3: return count_bad(E4M3, p, n_blocks, bytes, first);
     case NIBBLES: return count_bad(NIBBLES, p, n_blocks, bytes, first);

@@ -77,8 +77,8 @@ static void fill(rdg_rng *r, rdg_type type, unsigned char *p, int64_t n_blocks)
 static void test_blocks(void **state)
 {
     (void)state;
-    enum { N = 37 };
-    unsigned char p[N * 292 + 1];
+    enum { N = 613 }; /* more than two stretches of the check's inner loop, and no multiple */
+    static unsigned char p[N * 292 + 1];
     uint64_t seed = (uint64_t)rdg_clock_ns();
     rdg_rng r;
     int64_t first;
