@@ -810,6 +810,81 @@ static void fused_experts(void **state)
     for (int k = 0; k < 3; k++) hf_folder_remove(&f[k]);
 }
 
+/* Importance of experts: each matrix has its own columns' values. As quantising afterwards with the same
+ * matrix. */
+static void with_importance(void **state)
+{
+    (void)state;
+    hf_folder f;
+    rdg_error e = {0};
+    rdg_imatrix *m;
+    rdg_gguf *a = NULL, *b = NULL;
+    char two[300], name[128];
+    hf_folder_make(&f, seed);
+    hf_folder_config(
+        &f, "{\"architectures\": [\"MixtralForCausalLM\"], \"hidden_size\": 64, \"intermediate_size\": 96, "
+            "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"max_position_embeddings\": 128, "
+            "\"vocab_size\": 32, "
+            "\"rms_norm_eps\": 1e-5, \"num_local_experts\": 4, \"num_experts_per_tok\": 1, "
+            "\"tie_word_embeddings\": true}");
+    hf_folder_random(&f, "model.embed_tokens.weight", "F32", 32, 64, 0);
+    hf_folder_random(&f, "model.norm.weight", "F32", 64, 0, 0);
+    hf_folder_random(&f, "model.layers.0.input_layernorm.weight", "F32", 64, 0, 0);
+    hf_folder_random(&f, "model.layers.0.post_attention_layernorm.weight", "F32", 64, 0, 0);
+    static const char *const qkvo[] = {"q", "k", "v", "o"};
+    for (int k = 0; k < 4; k++) {
+        snprintf(name, sizeof name, "model.layers.0.self_attn.%s_proj.weight", qkvo[k]);
+        hf_folder_random(&f, name, "F32", 64, 64, 0);
+    }
+    hf_folder_random(&f, "model.layers.0.block_sparse_moe.gate.weight", "F32", E, 64, 0);
+    for (int x = 0; x < E; x++) {
+        for (int k = 1; k <= 3; k++) {
+            snprintf(name, sizeof name, "model.layers.0.block_sparse_moe.experts.%d.w%d.weight", x, k);
+            hf_folder_random(&f, name, "F32", k == 2 ? 64 : 96, k == 2 ? 96 : 64, 0);
+        }
+    }
+    hf_folder_write(&f);
+    static float sums[E * 96], counts[E] = {10, 20, 0, 5};
+    for (int i = 0; i < E * 96; i++)
+        sums[i] = counts[i % (E * 64) / 64] > 0 ? expf(3 * rdg_rng_normal(&f.rng)) : 0;
+    assert_ok(rdg_imatrix_create(&m, &e), &e);
+    assert_ok(rdg_imatrix_add(m, "blk.0.ffn_up_exps.weight", 64, E, sums, counts, &e), &e);
+    assert_ok(rdg_imatrix_add(m, "blk.0.ffn_gate_exps.weight", 64, E, sums, counts, &e), &e);
+    assert_ok(rdg_imatrix_add(m, "blk.0.attn_q.weight", 64, 1, sums, counts, &e), &e);
+    snprintf(two, sizeof two, "%.255s/two.gguf", f.dir);
+    assert_ok(convert(&f, -1, &e), &e);
+    rdg_quantize_params q = {.recipe = RDG_RECIPE_Q4_0,
+                             .imatrix = m,
+                             .n_threads = 1,
+                             .output_type = -1,
+                             .token_embedding_type = -1};
+    assert_ok(rdg_quantize_file(f.out, two, &q, NULL, &e), &e);
+    rdg_convert_params p = {.type = RDG_RECIPE_Q4_0, .imatrix = m, .n_threads = 3};
+    rdg_convert_result r;
+    assert_ok(rdg_convert(f.dir, f.out, &p, &r, &e), &e);
+    bool told = false; /* the expert without samples */
+    for (int i = 0; i < r.n_warnings; i++)
+        told |= strstr(r.warnings[i], "no samples for 1 of 4 experts") != NULL;
+    assert_true(told);
+    rdg_convert_result_finish(&r);
+    assert_ok(rdg_gguf_open(f.out, NULL, &a, &e), &e);
+    assert_ok(rdg_gguf_open(two, NULL, &b, &e), &e);
+    for (int64_t i = 0; i < rdg_gguf_n_tensors(a); i++) {
+        const rdg_gguf_tensor *t = rdg_gguf_tensor_at(a, i), *u = rdg_gguf_tensor_find(b, t->name);
+        if (t->type != u->type)
+            print_error("%s: %s and %s\n", t->name, rdg_type_name(t->type), rdg_type_name(u->type));
+        assert_int_equal(t->type, u->type);
+        assert_memory_equal(t->data, u->data, t->bytes);
+    }
+    rdg_gguf_close(a);
+    rdg_gguf_close(b);
+    /* a matrix made for another model */
+    assert_ok(rdg_imatrix_add(m, "blk.0.attn_k.weight", 32, 1, sums, counts, &e), &e);
+    assert_error(rdg_convert(f.dir, f.out, &p, NULL, &e), RDG_E_MALFORMED, &e, "'blk.0.attn_k.weight'");
+    rdg_imatrix_destroy(m);
+    hf_folder_remove(&f);
+}
+
 /* An expert that is missing, one too many, and two sources of the same output. */
 static void expert_refusals(void **state)
 {
@@ -859,6 +934,7 @@ int main(void)
         cmocka_unit_test(mxfp4),
         cmocka_unit_test(gpt_oss_split),
         cmocka_unit_test(fused_experts),
+        cmocka_unit_test(with_importance),
         cmocka_unit_test(expert_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
