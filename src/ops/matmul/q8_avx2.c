@@ -4,7 +4,7 @@
 #include "ops/matmul/matmul_variants.h"
 #include "ops/matmul/panel.h"
 #include "ops/matvec/q8.h"
-#include "ops/matvec/unpack.h"
+#include "ops/matvec/unpack_avx2.h"
 
 #include <immintrin.h>
 
@@ -93,7 +93,7 @@ static void multiply_wide_8(const void *panel, const void *group, float *sums)
 
 static void unpack(rdg_type type, const void *rows, int64_t stride, int n_rows, int n_columns, void *out)
 {
-    const rdg_block_format *f = &rdg_block_formats[type];
+    const rdg_block_format *f = &rdg_block_formats_avx2[type];
     const int64_t step_bytes = (int64_t)f->block_bytes * (RDG_PANEL_COLUMNS / f->block_elems);
     const int n_subs = RDG_PANEL_COLUMNS / f->sub_elems, per_sub = f->sub_elems / 16;
     const uint32_t flip = f->offset == 128 ? 0x80808080u : 0;
@@ -122,7 +122,7 @@ static void unpack(rdg_type type, const void *rows, int64_t stride, int n_rows, 
 /* The activations of six tokens, four columns of each side by side. */
 static void pack(rdg_type type, const float *const *x, int n_tokens, int n_columns, void *out)
 {
-    const rdg_block_format *f = &rdg_block_formats[type];
+    const rdg_block_format *f = &rdg_block_formats_avx2[type];
     rdg_q8_group *group = out;
     rdg_q8_block b;
     for (int t = 0; t < RDG_PANEL_TOKENS; t++) {

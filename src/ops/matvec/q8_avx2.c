@@ -1,10 +1,10 @@
-/* matvec of block formats with AVX2: unpack 256 weights to memory (plain C, unpack.h), multiply bytes in
+/* matvec of block formats with AVX2: unpack 256 weights to memory, multiply bytes in
  * pairs to int16 and pairs of those to int32, scale in f32. Weights that need all eight bits (Q8_0, IQ4)
  * would overflow the int16 pairs as unsigned numbers; they go as sign and magnitude. */
 #include "ops/matvec/matvec_variants.h"
 #include "ops/experts/experts_variants.h"
 #include "ops/matvec/q8.h"
-#include "ops/matvec/unpack.h"
+#include "ops/matvec/unpack_avx2.h"
 #include "base/mem.h"
 
 #include <immintrin.h>
@@ -42,7 +42,10 @@ RDG_INLINE void dot_row(const uint8_t *row, int64_t n_columns, const rdg_q8_bloc
         for (int k = 0; k < step_bytes; k += 64)
             _mm_prefetch((const char *)row + PREFETCH_BYTES + k, _MM_HINT_T0);
         rdg_unpacked u;
-        f.unpack(row, (int)RDG_MIN(per_step, n_blocks - s * per_step), &u);
+        if (n_blocks - s * per_step >= per_step)
+            f.unpack(row, per_step, &u); /* a constant: unrolled */
+        else
+            f.unpack(row, (int)(n_blocks - s * per_step), &u);
         __m256 part[2];
         for (int t = 0; t < n; t++) {
             part[t] = _mm256_setzero_ps();
@@ -80,55 +83,55 @@ RDG_INLINE void dot_rows(const rdg_q8_dot_args *a, const rdg_block_format f)
 /* The format is a constant here, so that each gets its own loops. */
 static void dot_q2_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats[RDG_TYPE_Q2_K]);
+    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q2_K]);
 }
 static void dot_q3_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats[RDG_TYPE_Q3_K]);
+    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q3_K]);
 }
 static void dot_q4_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats[RDG_TYPE_Q4_K]);
+    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q4_K]);
 }
 static void dot_q5_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats[RDG_TYPE_Q5_K]);
+    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q5_K]);
 }
 static void dot_q6_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats[RDG_TYPE_Q6_K]);
+    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q6_K]);
 }
 static void dot_q8_0(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats[RDG_TYPE_Q8_0]);
+    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q8_0]);
 }
 static void dot_q4_0(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats[RDG_TYPE_Q4_0]);
+    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q4_0]);
 }
 static void dot_q4_1(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats[RDG_TYPE_Q4_1]);
+    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q4_1]);
 }
 static void dot_q5_0(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats[RDG_TYPE_Q5_0]);
+    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q5_0]);
 }
 static void dot_q5_1(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats[RDG_TYPE_Q5_1]);
+    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q5_1]);
 }
 static void dot_iq4_nl(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats[RDG_TYPE_IQ4_NL]);
+    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_IQ4_NL]);
 }
 static void dot_iq4_xs(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats[RDG_TYPE_IQ4_XS]);
+    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_IQ4_XS]);
 }
 static void dot_mxfp4(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats[RDG_TYPE_MXFP4]);
+    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_MXFP4]);
 }
 
 static rdg_q8_dot_fn *const dots[RDG_TYPE_COUNT] = {
@@ -203,7 +206,7 @@ const rdg_variant rdg_matvec_q8_avx2 = {.name = "q8_avx2",
                                         .accepts = accepts,
                                         .cpu = &matvec_kernel,
                                         .tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_TOLERANCE},
-    .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};
+                                        .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};
 const rdg_variant rdg_experts_q8_avx2 = {.name = "q8_avx2",
                                          .source = "src/ops/matvec/q8_avx2.c",
                                          .backend = RDG_BACKEND_CPU,
@@ -211,4 +214,4 @@ const rdg_variant rdg_experts_q8_avx2 = {.name = "q8_avx2",
                                          .accepts = accepts,
                                          .cpu = &experts_kernel,
                                          .tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_TOLERANCE},
-    .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};
+                                         .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};

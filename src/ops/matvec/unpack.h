@@ -277,20 +277,4 @@ typedef struct rdg_block_format {
     rdg_unpack_fn *unpack;
 } rdg_block_format;
 
-static const rdg_block_format rdg_block_formats[RDG_TYPE_COUNT] = {
-    [RDG_TYPE_Q2_K] = {256, sizeof(rdg_block_q2_k), 16, RDG_OFFSET_NONE, rdg_unpack_q2_k},
-    [RDG_TYPE_Q3_K] = {256, sizeof(rdg_block_q3_k), 16, RDG_OFFSET_Q3_K, rdg_unpack_q3_k},
-    [RDG_TYPE_Q4_K] = {256, sizeof(rdg_block_q4_k), 32, RDG_OFFSET_NONE, rdg_unpack_q4_k},
-    [RDG_TYPE_Q5_K] = {256, sizeof(rdg_block_q5_k), 32, RDG_OFFSET_NONE, rdg_unpack_q5_k},
-    [RDG_TYPE_Q6_K] = {256, sizeof(rdg_block_q6_k), 16, RDG_OFFSET_Q6_K, rdg_unpack_q6_k},
-    [RDG_TYPE_Q8_0] = {32, sizeof(rdg_block_q8_0), 32, RDG_OFFSET_Q8_0, rdg_unpack_q8_0},
-    [RDG_TYPE_Q4_0] = {32, sizeof(rdg_block_q4_0), 32, RDG_OFFSET_Q4_0, rdg_unpack_q4_0},
-    [RDG_TYPE_Q4_1] = {32, sizeof(rdg_block_q4_1), 32, RDG_OFFSET_NONE, rdg_unpack_q4_1},
-    [RDG_TYPE_Q5_0] = {32, sizeof(rdg_block_q5_0), 32, RDG_OFFSET_Q5_0, rdg_unpack_q5_0},
-    [RDG_TYPE_Q5_1] = {32, sizeof(rdg_block_q5_1), 32, RDG_OFFSET_NONE, rdg_unpack_q5_1},
-    [RDG_TYPE_IQ4_NL] = {32, sizeof(rdg_block_iq4_nl), 32, RDG_OFFSET_IQ4, rdg_unpack_iq4_nl},
-    [RDG_TYPE_IQ4_XS] = {256, sizeof(rdg_block_iq4_xs), 32, RDG_OFFSET_IQ4, rdg_unpack_iq4_xs},
-    [RDG_TYPE_MXFP4] = {32, sizeof(rdg_block_mxfp4), 32, RDG_OFFSET_MXFP4, rdg_unpack_mxfp4},
-};
-
 #endif
