@@ -7,14 +7,14 @@
 
 #define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)"
 #define LLAMA3                                                                                               \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "                               \
-    "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+"           \
+    "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 static const rdg_pre_rule rules[] = {
     {"llama-bpe llama3 llama-v3 falcon3 pixtral lfm2", {LLAMA3}, true, true},
     {"smaug-bpe dbrx chatglm-bpe glm4", {LLAMA3}, false, false},
-    {"gpt-2 phi-2 roberta-bpe gigachat jina-v1-en jina-v2-es jina-v2-de jina-v2-code a.x-4.0 mellum moder"
-     "n-bert mpt olmo jais trillion granite-docling",
+    {"gpt-2 phi-2 roberta-bpe gigachat jina-v1-en jina-v2-es jina-v2-de jina-v2-code a.x-4.0 mellum "
+     "modern-bert mpt olmo jais trillion granite-docling",
      {GPT2},
      false,
      false},
@@ -51,14 +51,16 @@ static const rdg_pre_rule rules[] = {
     /* the fourth is published as \s+$, which takes quadratic time on long runs of spaces */
     {"deepseek-llm",
      {"[\\r\\n]",
-      "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-"
+      "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-"
+      "ᏽᲐ-"
       "ᲺᲽ-"
       "Ჿᴀ-"
       "ᴫᵫ-"
       "ᵷᵹ-"
       "ᶚḀ-"
       "ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗ"
-      "ὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-"
+      "ὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-"
+      "ꚛꜢ-"
       "ꝯꝱ-"
       "ꞇꞋ-"
       "ꞎꭰ-"

@@ -183,17 +183,29 @@ static rdg_err build_ends(rdg_tokenizer *t, rdg_error *e)
     return RDG_OK;
 }
 
-static rdg_err build_special(rdg_tokenizer *t, rdg_error *e)
+/* Each position of a text is compared with the beginnings of all these, so their length is bounded. */
+enum { MAX_SPECIAL_BYTES = 1024 };
+
+static rdg_err build_special(rdg_tokenizer *t, const rdg_log *log, rdg_error *e)
 {
     const rdg_vocab *v = &t->vocab;
+    size_t n_long = 0;
     for (int32_t id = 0; id < v->n_tokens; id++) {
         rdg_str s = v->tokens[id];
         bool user = v->types[id] == RDG_TOKEN_USER_DEFINED;
         bool any = user || v->types[id] == RDG_TOKEN_CONTROL || v->types[id] == RDG_TOKEN_UNKNOWN;
+        if (any && s.n > MAX_SPECIAL_BYTES) {
+            n_long++;
+            continue;
+        }
         if (user && !rdg_special_add(&t->special[0], s.p, s.n, id)) return no_memory(t, e);
         if (any && !rdg_special_add(&t->special[1], s.p, s.n, id)) return no_memory(t, e);
     }
     for (int i = 0; i < 2; i++) rdg_special_seal(&t->special[i]);
+    if (n_long)
+        rdg_log_warn(
+            log, "tokenizer.ggml.tokens: %zu special tokens longer than %d bytes are not recognised in text",
+            n_long, MAX_SPECIAL_BYTES);
     return RDG_OK;
 }
 
@@ -298,7 +310,7 @@ rdg_err rdg_tokenizer_from_vocab(rdg_vocab *v, const rdg_log *log, rdg_tokenizer
     if ((err = build_ends(t, e))) goto fail;
     if ((err = build_index(t, e))) goto fail;
     if ((err = build_bytes(t, e))) goto fail;
-    if ((err = build_special(t, e))) goto fail;
+    if ((err = build_special(t, log, e))) goto fail;
     if ((err = build_output(t, e))) goto fail;
     if ((err = kinds[v->kind].prepare(t, log, e))) goto fail;
     if ((err = run_selftests(t, log, e))) goto fail;

@@ -71,11 +71,16 @@ static size_t map_prefix(const charsmap *m, const char *p, size_t n, rdg_str *re
 
 /* Preparation -------------------------------------------------------------------------------------------- */
 
+/* Every position of a text is compared with the beginnings of all tokens; those in use have a few dozen
+ * bytes. */
+enum { MAX_PIECE_BYTES = 256 };
+
 rdg_err rdg_unigram_prepare(rdg_tokenizer *t, const rdg_log *log, rdg_error *e)
 {
     const rdg_vocab *v = &t->vocab;
     charsmap m;
     float lowest = 0;
+    size_t n_long = 0;
     if (!v->scores)
         return rdg_fail(e, RDG_E_MALFORMED, "tokenizer.ggml.scores is missing, tokenizer.ggml.model is %s",
                         v->model);
@@ -86,10 +91,18 @@ rdg_err rdg_unigram_prepare(rdg_tokenizer *t, const rdg_log *log, rdg_error *e)
     for (int32_t id = 0; id < v->n_tokens; id++) {
         rdg_str s = v->tokens[id];
         if (!rdg_vocab_is_ordinary(v, id) || s.n == 0) continue;
+        if (s.n > MAX_PIECE_BYTES) {
+            n_long++;
+            continue;
+        }
         if (v->scores[id] < lowest) lowest = v->scores[id];
         if (!rdg_trie_put(&t->trie, s.p, s.n, id))
             return rdg_fail(e, RDG_E_NOMEM, "tokenizer: out of memory for %d tokens", (int)v->n_tokens);
     }
+    if (n_long)
+        rdg_log_warn(log,
+                     "tokenizer.ggml.tokens: %zu tokens longer than %d bytes are never produced from text",
+                     n_long, MAX_PIECE_BYTES);
     t->unknown_score = lowest - 10.0f;
     if (v->special[RDG_SPECIAL_UNK] < 0 && t->byte_token[0] < 0)
         rdg_log_warn(
