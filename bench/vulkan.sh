@@ -7,7 +7,7 @@ set -u
 build=$1
 model=${2:-/tmp/llama-8b-q4_k_m.gguf}
 ridge=$build/ridge
-"$ridge" devices
+"$ridge" devices --measure
 "$build/tests/kernel/test_vulkan" vulkan 1 || echo "KERNEL CHECK FAILED"
 [ -f "$model" ] || "$ridge" synth "$model" --like llama-8b -q
 "$ridge" bench "$model" --device vulkan -p 512 -n 128 -r 3 --nodes -v

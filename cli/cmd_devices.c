@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "device/device.h"
 #include "profile/roofs_cpu.h"
+#include "profile/roofs_gpu.h"
 
 #include <string.h>
 
@@ -74,6 +75,37 @@ static void print_device(const rdg_device_facts *f)
     putchar('\n');
 }
 
+static json_t *rate_json(double rate)
+{
+    return rate > 0 ? cli_real(rate) : json_null();
+}
+
+/* Opens the device, measures it and adds what was found to its item. */
+static rdg_err measure_gpu(const cli *c, const rdg_device_facts *f, json_t *item, rdg_error *e)
+{
+    char name[40];
+    rdg_device *d;
+    rdg_gpu_roofs r;
+    snprintf(name, sizeof name, "%s:%d", f->backend, f->index);
+    rdg_err err = rdg_device_open(name, NULL, &d, e);
+    if (err) return err;
+    err = rdg_gpu_measure_roofs(d, &r, e);
+    rdg_device_close(d);
+    if (err) return err;
+    json_object_set_new(item, "roofs",
+                        json_pack("{s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o, s:o}}", "read_bytes_per_second",
+                                  rate_json(r.read), "copy_bytes_per_second", rate_json(r.copy), "triad_bytes_per_second",
+                                  rate_json(r.triad), "upload_bytes_per_second", rate_json(r.upload), "launch_seconds",
+                                  rate_json(r.launch_seconds), "flops", "fp32", rate_json(r.fp32), "fp16", rate_json(r.fp16),
+                                  "matrix_fp16", rate_json(r.matrix_fp16), "int8", rate_json(r.int8)));
+    if (c->common.json) return RDG_OK;
+    printf("    measured: read %.1f GB/s, copy %.1f, triad %.1f, upload %.1f GB/s; %.2f us from launch to launch\n",
+           r.read / 1e9, r.copy / 1e9, r.triad / 1e9, r.upload / 1e9, r.launch_seconds * 1e6);
+    printf("    fp32 %.2f TFLOP/s, fp16 %.2f, matrix f16 %.1f TFLOP/s, int8 dot %.2f TOP/s\n", r.fp32 / 1e12, r.fp16 / 1e12,
+           r.matrix_fp16 / 1e12, r.int8 / 1e12);
+    return RDG_OK;
+}
+
 static int run(cli *c, void *opts)
 {
     const options *o = opts;
@@ -108,6 +140,10 @@ static int run(cli *c, void *opts)
             if (!c->common.json) print_cpu_roofs(&roofs);
         }
         json_array_append_new(list, item);
+        if (!is_cpu && o->measure && measure_gpu(c, &facts[i], item, &e)) {
+            rc = cli_error(c, &e);
+            goto done;
+        }
     }
     if (notes.len) cli_note(c, "%s", notes.data);
     rc = c->common.json ? cli_print_json(c, json_pack("{s:O}", "devices", list)) : cli_finish_stdout(c);

@@ -21,6 +21,14 @@ typedef struct rdg_node_time {
     int64_t begin_ns, end_ns;
 } rdg_node_time;
 
+/* Greedy decoding that stays on the device: token i + 1 is the index of the largest logit after token i. */
+typedef struct rdg_generate {
+    int32_t token, position; /* the first token to evaluate, and where */
+    int64_t n;               /* tokens to evaluate at most */
+    bool (*on_token)(void *user, int32_t token); /* each token picked, in order; false stops */
+    void *user;
+} rdg_generate;
+
 typedef struct rdg_exec_class {
     const char *name; /* "cpu", "vulkan" */
     void (*destroy)(rdg_exec *x);
@@ -31,6 +39,9 @@ typedef struct rdg_exec_class {
      * next run; NULL if the plan has none. times: [n_nodes] or NULL. */
     rdg_err (*run)(rdg_exec *x, rdg_prepared *prepared, const rdg_step *step, const float **output,
                    rdg_node_time *times, rdg_error *e);
+    /* Optional. A plan of one token and one row of logits. The next step is submitted while one runs, so up to one step more
+     * than *n_done may have stored keys behind the last position. */
+    rdg_err (*generate)(rdg_exec *x, rdg_prepared *prepared, const rdg_generate *g, int64_t *n_done, rdg_error *e);
     /* Copies a state between the executor and dense host memory. */
     rdg_err (*read_state)(rdg_exec *x, rdg_state_kind kind, int32_t index, void *dst, size_t bytes, rdg_error *e);
     rdg_err (*write_state)(rdg_exec *x, rdg_state_kind kind, int32_t index, const void *src, size_t bytes, rdg_error *e);

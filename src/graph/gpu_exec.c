@@ -4,16 +4,17 @@
 #include "graph/gpu_exec.h"
 #include "graph/gpu.h"
 #include "ops/attention/attention.h"
+#include "ops/sample/greedy.h"
 
 #include <string.h>
 
-enum { INPUT_ALIGN = 256, MAX_RECORDINGS = 4, FIRST_BUCKET = 128 };
+enum { INPUT_ALIGN = 256, MAX_RECORDINGS = 6, FIRST_BUCKET = 128, RING = 64, IN_FLIGHT = 2 };
 static const int64_t TIMEOUT_NS = (int64_t)120 * 1000000000;
 
 typedef struct recording {
     rdg_list *list;
     int64_t n_visible;
-    bool timestamps;
+    bool timestamps, greedy; /* greedy: samples and goes on by itself instead of copying the logits out */
     uint64_t used; /* for choosing which to drop */
 } recording;
 
@@ -49,6 +50,7 @@ typedef struct gpu_exec {
     gpu_state *states;
     size_t n_states, cap_states;
     rdg_buffer *scratch, *kernel_scratch, *step_scratch;
+    rdg_buffer *greedy_scratch, *ring;
     gpu_prepared **prepared;
     size_t n_prepared, cap_prepared;
 } gpu_exec;
@@ -282,13 +284,28 @@ static int64_t bucket(const gpu_prepared *c, int64_t n_visible)
     return b;
 }
 
-static rdg_err record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, bool timestamps, recording **out, rdg_error *e)
+/* The end of a greedy step: picks the token and puts it where the next step looks for it. */
+static rdg_err record_greedy(gpu_exec *x, const gpu_prepared *c, const rdg_tensor *logits, rdg_list *l, rdg_error *e)
+{
+    rdg_gpu_env env = {.facts = rdg_device_get_facts(x->device), .cache = x->cache,
+                       .scratch = rdg_buffer_address(x->greedy_scratch)};
+    rdg_gpu_dispatch d;
+    memset(&d, 0, sizeof d);
+    uint64_t inputs = rdg_buffer_address(c->inputs);
+    rdg_greedy_encode(&env, rdg_gpu_address(logits), logits->dim[0], inputs + c->input_offset[0], inputs + c->input_offset[1],
+                      rdg_buffer_address(x->ring), RING, &d);
+    rdg_list_barrier(l);
+    return rdg_gpu_dispatch_all(x->cache, l, &d, 1, e);
+}
+
+static rdg_err record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, bool timestamps, bool greedy, recording **out,
+                      rdg_error *e)
 {
     int64_t key = bucket(c, n_visible);
     recording *victim = &c->recordings[0];
     for (int i = 0; i < MAX_RECORDINGS; i++) {
         recording *rec = &c->recordings[i];
-        if (rec->list && rec->n_visible == key && rec->timestamps == timestamps) {
+        if (rec->list && rec->n_visible == key && rec->timestamps == timestamps && rec->greedy == greedy) {
             rec->used = ++c->clock;
             *out = rec;
             return RDG_OK;
@@ -307,15 +324,19 @@ static rdg_err record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, bool time
     if (!rc && c->output) {
         rdg_tensor t = *rdg_plan_shape(c->base.plan, c->output_value);
         bind(&b, c->output_value, &t);
-        rdg_list_barrier(l);
-        rdg_list_copy(l, c->output, 0, t.buffer, t.buffer_offset, rdg_buffer_bytes(c->output));
+        if (greedy) {
+            rc = record_greedy(x, c, &t, l, e);
+        } else {
+            rdg_list_barrier(l);
+            rdg_list_copy(l, c->output, 0, t.buffer, t.buffer_offset, rdg_buffer_bytes(c->output));
+        }
     }
     if (!rc) rc = rdg_list_finish(l, e);
     if (rc) {
         rdg_list_destroy(l);
         return rc;
     }
-    *victim = (recording){.list = l, .n_visible = key, .timestamps = timestamps, .used = ++c->clock};
+    *victim = (recording){.list = l, .n_visible = key, .timestamps = timestamps, .greedy = greedy, .used = ++c->clock};
     *out = victim;
     return RDG_OK;
 }
@@ -347,7 +368,7 @@ static rdg_err gpu_run(rdg_exec *base, rdg_prepared *prepared, const rdg_step *s
     recording *rec;
     rdg_event done;
     *output = NULL;
-    rdg_err rc = record(x, c, step->n_visible, times != NULL, &rec, e);
+    rdg_err rc = record(x, c, step->n_visible, times != NULL, false, &rec, e);
     if (rc) return rc;
     put_input(c, 0, step->tokens, o->n_tokens);
     put_input(c, 1, step->positions, o->n_tokens);
@@ -358,6 +379,62 @@ static rdg_err gpu_run(rdg_exec *base, rdg_prepared *prepared, const rdg_step *s
     if (rc) return rc;
     *output = c->output ? rdg_buffer_host(c->output) : NULL;
     return RDG_OK;
+}
+
+static rdg_err start_greedy(gpu_exec *x, rdg_error *e)
+{
+    rdg_err rc = RDG_OK;
+    if (!x->greedy_scratch)
+        rc = rdg_buffer_create(x->device, RDG_MEMORY_DEVICE, RDG_GREEDY_SCRATCH_BYTES, "greedy", &x->greedy_scratch, e);
+    if (!rc && !x->ring) rc = rdg_buffer_create(x->device, RDG_MEMORY_READBACK, RING * 4, "tokens", &x->ring, e);
+    rdg_list *l = NULL;
+    if (!rc) rc = rdg_list_create(x->device, 0, 0, "start greedy", &l, e);
+    if (rc) return rc;
+    rdg_list_fill(l, x->greedy_scratch, 0, RDG_GREEDY_SCRATCH_BYTES, 0);
+    rc = run_list(x, l, e);
+    rdg_list_destroy(l);
+    return rc;
+}
+
+static rdg_err gpu_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_generate *g, int64_t *n_done, rdg_error *e)
+{
+    gpu_exec *x = (gpu_exec *)base;
+    gpu_prepared *c = (gpu_prepared *)prepared;
+    const rdg_plan_options *o = &c->base.plan->options;
+    const int32_t row = 0;
+    rdg_event done[IN_FLIGHT] = {{0}};
+    *n_done = 0;
+    if (o->n_tokens != 1 || o->n_outputs != 1 || !c->output || c->exact_visible)
+        return rdg_fail(e, RDG_E_ARGUMENT, "only a plan of one token with logits can go on by itself");
+    rdg_err rc = start_greedy(x, e);
+    if (rc) return rc;
+    put_input(c, 0, &g->token, 1);
+    put_input(c, 1, &g->position, 1);
+    put_input(c, 2, &row, 1);
+    bool go_on = true;
+    for (int64_t i = 0; i < g->n + IN_FLIGHT - 1 && go_on && !rc; i++) {
+        if (i < g->n) {
+            recording *rec;
+            rc = record(x, c, g->position + i + 1, false, true, &rec, e);
+            if (!rc) rc = rdg_submit(x->device, rec->list, NULL, 0, &done[i % IN_FLIGHT], e);
+        }
+        int64_t k = i - IN_FLIGHT + 1; /* the step that must be over by now */
+        if (rc || k < 0) continue;
+        rc = rdg_event_wait(x->device, done[k % IN_FLIGHT], TIMEOUT_NS, e);
+        if (rc) break;
+        int32_t token = ((const volatile int32_t *)rdg_buffer_host(x->ring))[k % RING];
+        if (token < 0) {
+            rc = rdg_fail(e, RDG_E_DEVICE, "the logits at position %lld hold no number", (long long)(g->position + k));
+            break;
+        }
+        *n_done = k + 1;
+        go_on = g->on_token(g->user, token);
+    }
+    for (int i = 0; i < IN_FLIGHT; i++) { /* nothing may run on when the caller touches the session again */
+        rdg_err late = rdg_event_wait(x->device, done[i], TIMEOUT_NS, rc ? NULL : e);
+        if (!rc) rc = late;
+    }
+    return rc;
 }
 
 /* States to and from host memory -------------------------------------------------------------------------------------- */
@@ -405,6 +482,8 @@ static void gpu_destroy(rdg_exec *base)
     rdg_buffer_destroy(x->scratch);
     rdg_buffer_destroy(x->kernel_scratch);
     rdg_buffer_destroy(x->step_scratch);
+    rdg_buffer_destroy(x->greedy_scratch);
+    rdg_buffer_destroy(x->ring);
     rdg_gpu_weights_destroy(x->weights);
     rdg_gpu_cache_destroy(x->cache);
     rdg_device_close(x->device);
@@ -417,6 +496,7 @@ static const rdg_exec_class gpu_class = {
     .prepare = gpu_prepare,
     .release = gpu_release,
     .run = gpu_run,
+    .generate = gpu_generate,
     .read_state = gpu_read_state,
     .write_state = gpu_write_state,
 };

@@ -7,6 +7,7 @@
  * greedy tokens; then the same evaluated in pieces, which must agree with the whole, and a longer sequence in
  * pieces, so that the ring caches of windowed layers go round several times. A plain program: its table is
  * the useful output. */
+#include "engine/decode.h"
 #include "golden.h"
 
 enum { MAX_TOKENS = 64, LONG_TOKENS = 200, GREEDY = 16 };
@@ -84,6 +85,34 @@ static rdg_err eval(rdg_model *m, const expected *x, const int32_t *ids, int64_t
     return err;
 }
 
+typedef struct picks {
+    int32_t *tokens;
+    int n, max;
+} picks;
+
+static bool keep_pick(void *user, int32_t token)
+{
+    picks *p = user;
+    if (p->n < p->max) p->tokens[p->n++] = token;
+    return p->n < p->max;
+}
+
+/* The same tokens by rdg_session_decode_greedy, which stays on the device where it can. */
+static rdg_err greedy_on_device(rdg_model *m, const expected *x, int32_t *got, rdg_error *e)
+{
+    rdg_session *s;
+    int64_t n_done;
+    picks p = {.tokens = got, .max = x->n_greedy};
+    rdg_err err = open_session(m, x->n_ctx, 32, &s, e);
+    if (!err) err = rdg_session_eval(s, x->prompt, x->n_prompt, RDG_LOGITS_LAST, e);
+    if (!err) keep_pick(&p, golden_argmax(rdg_session_logits(s, 0), rdg_model_get_info(m)->n_vocab));
+    if (!err) err = rdg_session_decode_greedy(s, got[0], x->n_greedy, keep_pick, &p, &n_done, e);
+    if (!err && (n_done != x->n_greedy - 1 || rdg_session_n_past(s) != x->n_prompt + n_done))
+        err = rdg_fail(e, RDG_E_INTERNAL, "greedy decoding stopped after %d tokens", (int)n_done);
+    rdg_session_destroy(s);
+    return err;
+}
+
 static rdg_err greedy(rdg_model *m, const expected *x, int32_t *got, rdg_error *e)
 {
     rdg_session *s;
@@ -138,6 +167,8 @@ static rdg_err measure(rdg_model *m, const expected *x, double *error, double *s
     if (x->hidden) goto done;
     if (!err) err = greedy(m, x, got, e);
     if (!err) *same = memcmp(got, x->greedy, GREEDY * sizeof *got) == 0;
+    if (!err) err = greedy_on_device(m, x, got, e);
+    if (!err) *same = *same && memcmp(got, x->greedy, GREEDY * sizeof *got) == 0;
     if (!err) err = splits(m, x, x->ids, x->n_ids, split, e);
     if (!err) err = splits(m, x, longer, x->n_ctx < LONG_TOKENS ? x->n_ctx : LONG_TOKENS, ring, e);
 done:

@@ -119,7 +119,7 @@ static const rdg_variant *const variants[] = {
 #if defined(__x86_64__)
     &rdg_attention_avx512,
 #endif
-    &rdg_attention_c, &rdg_attention_vulkan, NULL};
+    &rdg_attention_c, &rdg_attention_flash_vulkan, &rdg_attention_vulkan, &rdg_attention_flash_emulated, NULL};
 
 const rdg_op rdg_op_attention = {
     .name = "attention",
