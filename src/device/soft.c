@@ -44,6 +44,7 @@ rdg_err rdg_soft_buffer_create(rdg_device *d, rdg_memory m, uint64_t bytes, rdg_
         rdg_free(b);
         return rdg_fail(e, RDG_E_NOMEM, "out of host memory");
     }
+    memset(b->host, 0, bytes); /* so that what runs no kernels gives the same results each time */
     b->address = (uintptr_t)b->host;
     *out = b;
     return RDG_OK;

@@ -2,6 +2,7 @@
 #include "device/soft.h"
 #include "base/cpu.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void fill_facts(rdg_device_facts *f)
@@ -21,8 +22,8 @@ static void fill_facts(rdg_device_facts *f)
                             .grid_max = {UINT32_MAX, UINT32_MAX, UINT32_MAX},
                             .timestamp_ns = 1,
                             .n_queues = 1};
-    strcpy(f->backend, "cpu");
-    strcpy(f->kind, "cpu");
+    snprintf(f->backend, sizeof f->backend, "cpu");
+    snprintf(f->kind, sizeof f->kind, "cpu");
     rdg_cpu_name(f->name, sizeof f->name);
 }
 
@@ -42,7 +43,7 @@ static rdg_err cpu_open(int index, const rdg_device_options *o, rdg_device **out
     soft_device *d = rdg_alloc(sizeof *d);
     if (!d) return rdg_fail(e, RDG_E_NOMEM, "no memory for a device");
     fill_facts(&d->base.facts);
-    strcpy(d->base.facts.reason, "the processor this program runs on");
+    snprintf(d->base.facts.reason, sizeof d->base.facts.reason, "the processor this program runs on");
     d->runs_kernels = true;
     *out = &d->base;
     return RDG_OK;

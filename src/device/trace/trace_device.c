@@ -1,6 +1,7 @@
 #include "device/trace/trace.h"
 #include "device/soft.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct trace_device {
@@ -42,10 +43,10 @@ static rdg_err trace_open(int index, const rdg_device_options *o, rdg_device **o
                             .grid_max = {UINT32_MAX, 65535, 65535},
                             .timestamp_ns = 1,
                             .n_queues = 2};
-    strcpy(f->backend, "trace");
-    strcpy(f->kind, "other");
-    strcpy(f->name, "trace");
-    strcpy(f->reason, "asked for by name");
+    snprintf(f->backend, sizeof f->backend, "trace");
+    snprintf(f->kind, sizeof f->kind, "other");
+    snprintf(f->name, sizeof f->name, "trace");
+    snprintf(f->reason, sizeof f->reason, "asked for by name");
     rdg_buf_init(&t->text);
     t->text.limit = (size_t)16 << 20;
     t->soft.before = before;

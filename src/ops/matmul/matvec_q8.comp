@@ -5,7 +5,7 @@
 // A lane takes chunks of 32 weights (16 bytes of nibbles, whatever else belongs to them) of ROWS rows at a time. The first
 // chunks are on their way from memory while the workgroup normalises and quantises x.
 //
-//   subgroup s of workgroup g: rows ROWS (g S + s) …, lane l: chunks l, l + W, l + 2 W … of each
+//   subgroup s of workgroup g, turn n: rows ROWS ((g TURNS + n) S + s) …, lane l: chunks l, l + W, l + 2 W … of each
 //
 // Weights with blocks of odd size come "planar": per row first all quants, then all scales (see gpu_planar.h), so every
 // load is 16 bytes wide and aligned.
@@ -23,6 +23,7 @@ layout(constant_id = 4) const uint NORM = 0;
 layout(constant_id = 5) const uint GLU = 0; // 0, or 1 + kind of activation
 layout(constant_id = 6) const uint WIDTH = 32; // subgroup width
 layout(constant_id = 7) const uint DEPTH = 2;  // chunks of a row in flight in a lane
+layout(constant_id = 8) const uint TURNS = 1;  // groups of rows a subgroup takes one after the other: one x for all
 #include "ops/glsl/quantise.glsl"
 
 layout(push_constant, scalar) uniform Push {
@@ -162,45 +163,56 @@ void quantise_x()
     barrier();
 }
 
-void main()
+uint64_t row[STREAMS];
+Chunk now[DEPTH][STREAMS];
+
+void begin_rows(uint r0, uint lane)
 {
-    uint subgroup_index = linear_group() * (gl_WorkGroupSize.x / WIDTH) + gl_LocalInvocationID.x / WIDTH;
-    uint lane = gl_LocalInvocationID.x % WIDTH, r0 = subgroup_index * ROWS;
-    uint64_t row[STREAMS];
     [[unroll]] for (uint s = 0; s < STREAMS; s++) {
         uint r = min(r0 + s % ROWS, n_rows - 1); // past the end: computed and dropped
         row[s] = (s < ROWS ? weight : weight2) + uint64_t(r) * row_bytes;
     }
-    Chunk now[DEPTH][STREAMS];
-    float acc[STREAMS];
-    [[unroll]] for (uint s = 0; s < STREAMS; s++) acc[s] = 0;
     [[unroll]] for (uint d = 0; d < DEPTH; d++)
         [[unroll]] for (uint s = 0; s < STREAMS; s++) now[d][s] = fetch(row[s], min(lane + d * WIDTH, N_CHUNKS - 1));
+}
+
+void main()
+{
+    const uint subs = gl_WorkGroupSize.x / WIDTH;
+    uint sub = gl_LocalInvocationID.x / WIDTH, lane = gl_LocalInvocationID.x % WIDTH;
+    uint group = linear_group() * TURNS * subs + sub;
+    begin_rows(group * ROWS, lane);
     quantise_x();
-    for (uint c0 = lane; c0 < N_CHUNKS; c0 += DEPTH * WIDTH) {
-        [[unroll]] for (uint d = 0; d < DEPTH; d++) {
-            uint c = c0 + d * WIDTH;
-            if (c >= N_CHUNKS) break;
-            uvec2 at = halves(c);
-            uvec4 a_low = act_bytes[at.x], a_high = act_bytes[at.y];
-            vec4 f = vec4(act_scale[at.x / 2], act_scale[at.y / 2], act_sum[at.x], act_sum[at.y]);
-            [[unroll]] for (uint s = 0; s < STREAMS; s++) acc[s] += multiply(now[d][s], c, a_low, a_high, f);
+    for (uint turn = 0; turn < TURNS; turn++) {
+        float acc[STREAMS];
+        [[unroll]] for (uint s = 0; s < STREAMS; s++) acc[s] = 0;
+        for (uint c0 = lane; c0 < N_CHUNKS; c0 += DEPTH * WIDTH) {
+            [[unroll]] for (uint d = 0; d < DEPTH; d++) {
+                uint c = c0 + d * WIDTH;
+                if (c >= N_CHUNKS) break;
+                uvec2 at = halves(c);
+                uvec4 a_low = act_bytes[at.x], a_high = act_bytes[at.y];
+                vec4 f = vec4(act_scale[at.x / 2], act_scale[at.y / 2], act_sum[at.x], act_sum[at.y]);
+                [[unroll]] for (uint s = 0; s < STREAMS; s++) acc[s] += multiply(now[d][s], c, a_low, a_high, f);
+            }
+            if (c0 + DEPTH * WIDTH < N_CHUNKS) {
+                [[unroll]] for (uint d = 0; d < DEPTH; d++)
+                    [[unroll]] for (uint s = 0; s < STREAMS; s++)
+                        now[d][s] = fetch(row[s], min(c0 + (DEPTH + d) * WIDTH, N_CHUNKS - 1));
+            }
         }
-        if (c0 + DEPTH * WIDTH < N_CHUNKS) {
-            [[unroll]] for (uint d = 0; d < DEPTH; d++)
-                [[unroll]] for (uint s = 0; s < STREAMS; s++)
-                    now[d][s] = fetch(row[s], min(c0 + (DEPTH + d) * WIDTH, N_CHUNKS - 1));
+        uint r0 = (group + turn * subs) * ROWS;
+        if (turn + 1 < TURNS) begin_rows(r0 + subs * ROWS, lane); // on their way while the sums are made
+        [[unroll]] for (uint s = 0; s < STREAMS; s++) acc[s] = subgroupAdd(acc[s]);
+        if (lane != 0) continue;
+        [[unroll]] for (uint s = 0; s < ROWS; s++) {
+            uint r = r0 + s;
+            if (r >= n_rows) break;
+            float y = acc[s];
+            if (GLU != 0) y = gated(GLU - 1, y, acc[s + STREAMS - ROWS], alpha, limit);
+            if (bias != 0) y += F32(bias).v[r];
+            if (residual != 0) y += F32(residual).v[r];
+            F32(result).v[r] = y;
         }
-    }
-    [[unroll]] for (uint s = 0; s < STREAMS; s++) acc[s] = subgroupAdd(acc[s]);
-    if (lane != 0) return;
-    [[unroll]] for (uint s = 0; s < ROWS; s++) {
-        uint r = r0 + s;
-        if (r >= n_rows) return;
-        float y = acc[s];
-        if (GLU != 0) y = gated(GLU - 1, y, acc[s + STREAMS - ROWS], alpha, limit);
-        if (bias != 0) y += F32(bias).v[r];
-        if (residual != 0) y += F32(residual).v[r];
-        F32(result).v[r] = y;
     }
 }

@@ -3,7 +3,9 @@
 #include "ops/gpu_planar.h"
 #include "ops/gpu_rows.h"
 
-enum { LOCAL = 256 };
+/* WORKGROUPS: about what a large GPU holds at once. Beyond that a workgroup takes several groups of rows, so that x is
+ * normalised and quantised once for all of them. */
+enum { LOCAL = 256, WORKGROUPS = 528, TURNS_MAX = 16 };
 
 uint32_t rdg_gpu_step_width(const rdg_device_facts *f)
 {
@@ -52,12 +54,14 @@ int rdg_matvec_q8_encode(const rdg_matvec_q8 *m, const rdg_gpu_env *env, rdg_gpu
     rdg_gpu_fill(d, "matvec_q8", &push, sizeof push);
     uint32_t width = rdg_gpu_step_width(env->facts), rows = m->weight2 ? 1 : 2;
     if (w->dim[1] < 2048 && !m->weight2) rows = 1; /* enough subgroups to fill the machine */
+    int64_t groups = rdg_div_up(w->dim[1], (int64_t)rows * (LOCAL / width));
+    uint32_t turns = (uint32_t)RDG_MIN(rdg_div_up(groups, WORKGROUPS), TURNS_MAX);
     const uint32_t spec[] = {LOCAL, rdg_gpu_weight_type(w), (uint32_t)w->dim[0], rows, m->norm_weight != NULL,
-                             m->weight2 ? 1 + (uint32_t)m->glu.act : 0, width, 2};
+                             m->weight2 ? 1 + (uint32_t)m->glu.act : 0, width, 2, turns};
     for (int i = 0; i < RDG_COUNTOF(spec); i++) d->spec[i] = spec[i];
     d->n_spec = RDG_COUNTOF(spec);
     d->subgroup = width;
-    if (rdg_gpu_grid(d, env->facts, rdg_div_up(w->dim[1], (int64_t)rows * (LOCAL / width)))) return 1;
+    if (rdg_gpu_grid(d, env->facts, rdg_div_up(groups, turns))) return 1;
     rdg_fail(e, RDG_E_LIMIT, "%lld rows are too many for one launch", (long long)w->dim[1]);
     return 0;
 }

@@ -1,0 +1,108 @@
+/* The Nth call of a device fails, for N = 1, 2, …, in load, prefill and decode: no crash, no leak, an error that says what
+ * was going on, and a session that works again afterwards unless the device was lost. Runs on the trace device, which
+ * computes nothing: only what happens around the kernels is looked at. Usage: test_gpu_faults GOLDEN_DIR */
+#include "device/trace/trace.h"
+#include "engine/session_internal.h"
+#include "graph/gpu_exec.h"
+#include "ridge/convert.h"
+#include "../golden/golden.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROMPT = 11, MAX_CALLS = 4000 };
+
+static bool stop(void *user, int32_t token)
+{
+    (void)token;
+    return ++*(int *)user < 3;
+}
+
+/* Everything a session asks of a device. */
+static rdg_err use(rdg_session *s, rdg_error *e)
+{
+    static const int32_t prompt[PROMPT] = {1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7};
+    rdg_prepared *prepared;
+    int64_t n_done;
+    int picked = 0;
+    rdg_err rc = rdg_session_eval(s, prompt, PROMPT, RDG_LOGITS_LAST, e);
+    if (!rc) rc = rdg_session_eval(s, prompt, 1, RDG_LOGITS_LAST, e);
+    if (!rc) rc = rdg_session_plan(s, 1, 1, &prepared, e);
+    rdg_generate g = {.token = 3, .position = (int32_t)rdg_session_n_past(s), .n = 3, .on_token = stop, .user = &picked};
+    return rc ? rc : s->exec->class->generate(s->exec, prepared, &g, &n_done, e);
+}
+
+static rdg_err open_session(rdg_model *m, rdg_session **s, rdg_error *e)
+{
+    rdg_session_params p;
+    rdg_session_defaults(&p);
+    p.device = "trace";
+    p.n_ctx = 64;
+    p.n_threads = 1;
+    return rdg_session_create(m, &p, s, e);
+}
+
+/* False when something is wrong; *past when the Nth call was never reached. */
+static bool fail_nth(rdg_model *m, int64_t nth, rdg_err code, bool *past)
+{
+    rdg_session *s;
+    rdg_error e = {0};
+    if (open_session(m, &s, &e)) {
+        printf("no session: %s\n", e.message);
+        return false;
+    }
+    rdg_device *d = rdg_exec_gpu_device(s->exec);
+    rdg_trace_fail_at(d, nth, code);
+    rdg_err rc = use(s, &e);
+    *past = rc == RDG_OK;
+    bool ok = true;
+    if (rc && (rc != code || !strstr(e.message, "fails as asked") || !strstr(e.message, ": "))) {
+        printf("call %lld: %s, \"%s\"\n", (long long)nth, rdg_err_name(rc), e.message);
+        ok = false;
+    }
+    if (rc) { /* again: refused for ever after a loss, possible otherwise */
+        rdg_error again = {0};
+        rdg_session_reset(s);
+        rc = use(s, &again);
+        if (code == RDG_E_DEVICE_LOST ? rc != RDG_E_DEVICE_LOST : rc != RDG_OK) {
+            printf("call %lld failed; afterwards: %s, \"%s\"\n", (long long)nth, rdg_err_name(rc), again.message);
+            ok = false;
+        }
+    }
+    rdg_session_destroy(s);
+    return ok;
+}
+
+int main(int argc, char **argv)
+{
+    static const rdg_err codes[] = {RDG_E_DEVICE, RDG_E_NOMEM, RDG_E_DEVICE_LOST};
+    char dir[512];
+    golden_temp temp;
+    rdg_error e = {0};
+    rdg_convert_result result = {0};
+    rdg_model *m = NULL;
+    int failures = 0, n = 0;
+    if (argc < 2) return 2;
+    snprintf(dir, sizeof dir, "%s/llama", argv[1]);
+    if (!golden_temp_make(&temp)) return 1;
+    rdg_convert_params p = {.type = RDG_RECIPE_F32, .n_threads = 1};
+    if (rdg_convert(dir, temp.file, &p, &result, &e) || rdg_model_load(temp.file, NULL, &m, &e)) {
+        printf("%s\n", e.message);
+        return 1;
+    }
+    for (int c = 0; c < 3; c++) {
+        bool past = false;
+        /* every call at first, then further and further apart: most are dispatches of one list or another */
+        for (int64_t nth = 1; !past && nth < MAX_CALLS; nth += nth < 60 ? 1 : 7, n++) failures += !fail_nth(m, nth, codes[c], &past);
+        if (!past) {
+            printf("still failing at call %d\n", MAX_CALLS);
+            failures++;
+        }
+    }
+    rdg_model_release(m);
+    rdg_convert_result_finish(&result);
+    golden_temp_remove(&temp);
+    printf("%d calls failed on purpose, %d handled wrongly\n", n, failures);
+    return failures != 0;
+}
