@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/stat.h>
+#include <stdio.h>
 
 #ifndef RDG_VERSION
 #define RDG_VERSION "unknown"
@@ -471,4 +473,20 @@ int cli_main(int argc, char **argv)
         return EXIT_USAGE;
     }
     return run_command(k, argc - 2, argv + 2);
+}
+
+const char *cli_cache_dir(char *out, size_t bytes)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n = -1;
+    if (xdg && *xdg == '/') {
+        n = snprintf(out, bytes, "%s", xdg);
+    } else if (home && *home == '/') {
+        n = snprintf(out, bytes, "%s/.cache", home);
+    }
+    if (n < 0 || (size_t)n + sizeof "/ridge" > bytes) return NULL;
+    mkdir(out, 0700);
+    memcpy(out + n, "/ridge", sizeof "/ridge");
+    mkdir(out, 0700);
+    return rdg_is_directory(out) ? out : NULL;
 }

@@ -68,6 +68,9 @@ typedef struct cli_command {
     int (*run)(cli *c, void *options);
 } cli_command;
 
+/* $XDG_CACHE_HOME/ridge or $HOME/.cache/ridge, made if it is missing; NULL where neither can be had. */
+const char *cli_cache_dir(char *out, size_t bytes);
+
 /* The table, main.c. */
 extern const cli_command *const cli_commands[]; /* NULL-terminated */
 

@@ -206,7 +206,9 @@ static rdg_err prepare(job *j, rdg_type kv, rdg_error *e)
     p.n_batch = o->n_batch;
     p.n_threads = (int)j->c->common.n_threads;
     p.kv_type_k = p.kv_type_v = kv;
+    char cache[512];
     p.device = j->c->common.device;
+    p.cache_dir = cli_cache_dir(cache, sizeof cache);
     p.variant = o->variant;
     p.log = &j->c->log;
     rdg_err err = rdg_model_load(j->c->args[0], &j->c->log, &j->model, e);

@@ -71,7 +71,9 @@ static rdg_err prepare(job *j, const char *text, size_t n, rdg_type kv, rdg_erro
     sp.n_batch = j->o->n_batch;
     sp.n_threads = (int)j->c->common.n_threads;
     sp.kv_type_k = sp.kv_type_v = kv;
+    char cache[512];
     sp.device = j->c->common.device;
+    sp.cache_dir = cli_cache_dir(cache, sizeof cache);
     sp.log = &j->c->log;
     rdg_err err = rdg_model_load(j->c->args[0], &j->c->log, &j->model, e);
     if (!err) err = tokenize_prompt(j, text, n, e);

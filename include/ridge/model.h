@@ -36,6 +36,7 @@ typedef struct rdg_session_params {
     const char *device;   /* "cpu", "vulkan:0", "auto" or NULL = "cpu" */
     uint32_t cpu_mask;    /* CPU feature levels to use; 0 = all found. For tests */
     const char *variant;  /* force a kernel variant by name where it exists; NULL = choose */
+    const char *cache_dir; /* an existing folder where kernels compiled for a GPU are kept; NULL = nowhere */
     const rdg_log *log;
 } rdg_session_params;
 void rdg_session_defaults(rdg_session_params *p);

@@ -1,5 +1,6 @@
-/* What a backend implements. Arguments have been checked by device.c; a backend makes API calls and nothing else.
- * Backend objects start with the common struct, so that device.c and the backend share one allocation. */
+/* What a backend implements. Arguments have been checked by device.c; a backend makes API calls and nothing
+ * else. Backend objects start with the common struct, so that device.c and the backend share one allocation.
+ */
 #ifndef RDG_DEVICE_BACKEND_H
 #define RDG_DEVICE_BACKEND_H
 
@@ -7,13 +8,16 @@
 
 typedef struct rdg_backend_api {
     const char *name;
-    /* Fills facts of up to cap devices; *n is how many there are. A missing driver is 0 devices and a note. */
+    /* Fills facts of up to cap devices; *n is how many there are. A missing driver is 0 devices and a note.
+     */
     rdg_err (*enumerate)(rdg_device_facts *out, int cap, int *n, rdg_buf *notes, rdg_error *e);
     rdg_err (*open)(int index, const rdg_device_options *o, rdg_device **out, rdg_error *e); /* -1: choose */
     void (*close)(rdg_device *d);
 
-    rdg_err (*buffer_create)(rdg_device *d, rdg_memory memory, uint64_t bytes, rdg_buffer **out, rdg_error *e);
-    rdg_err (*buffer_import)(rdg_device *d, void *host, uint64_t bytes, rdg_buffer **out, rdg_error *e); /* optional */
+    rdg_err (*buffer_create)(rdg_device *d, rdg_memory memory, uint64_t bytes, rdg_buffer **out,
+                             rdg_error *e);
+    rdg_err (*buffer_import)(rdg_device *d, void *host, uint64_t bytes, rdg_buffer **out,
+                             rdg_error *e); /* optional */
     void (*buffer_destroy)(rdg_buffer *b);
     rdg_err (*kernel_create)(rdg_device *d, const rdg_kernel_desc *desc, rdg_kernel **out, rdg_error *e);
     void (*kernel_destroy)(rdg_kernel *k);
@@ -25,12 +29,14 @@ typedef struct rdg_backend_api {
     rdg_err (*barrier)(rdg_list *l, rdg_error *e);
     rdg_err (*copy)(rdg_list *l, rdg_buffer *dst, uint64_t dst_offset, rdg_buffer *src, uint64_t src_offset,
                     uint64_t bytes, rdg_error *e);
-    rdg_err (*fill)(rdg_list *l, rdg_buffer *dst, uint64_t offset, uint64_t bytes, uint32_t word, rdg_error *e);
+    rdg_err (*fill)(rdg_list *l, rdg_buffer *dst, uint64_t offset, uint64_t bytes, uint32_t word,
+                    rdg_error *e);
     rdg_err (*timestamp)(rdg_list *l, int slot, rdg_error *e);
     rdg_err (*list_end)(rdg_list *l, rdg_error *e);
     rdg_err (*read_timestamps)(rdg_list *l, double *ns, int n, rdg_error *e);
 
-    rdg_err (*submit)(rdg_device *d, rdg_list *l, const rdg_event *waits, int n_waits, uint64_t value, rdg_error *e);
+    rdg_err (*submit)(rdg_device *d, rdg_list *l, const rdg_event *waits, int n_waits, uint64_t value,
+                      rdg_error *e);
     rdg_err (*poll)(rdg_device *d, int queue, uint64_t *value, rdg_error *e);
     rdg_err (*wait)(rdg_device *d, int queue, uint64_t value, int64_t timeout_ns, rdg_error *e);
 } rdg_backend_api;

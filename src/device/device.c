@@ -17,8 +17,10 @@ static rdg_err note(rdg_device *d, rdg_err rc, const rdg_error *e)
 {
     if (rc == RDG_E_DEVICE_LOST && !d->lost) {
         d->lost = true;
-        if (e) d->lost_error = *e;
-        else d->lost_error = (rdg_error){.code = RDG_E_DEVICE_LOST, .message = "the device was lost"};
+        if (e)
+            d->lost_error = *e;
+        else
+            d->lost_error = (rdg_error){.code = RDG_E_DEVICE_LOST, .message = "the device was lost"};
     }
     return rc;
 }
@@ -26,8 +28,8 @@ static rdg_err note(rdg_device *d, rdg_err rc, const rdg_error *e)
 static rdg_err check_lost(const rdg_device *d, rdg_error *e)
 {
     if (!d->lost) return RDG_OK;
-    return rdg_fail(e, RDG_E_DEVICE_LOST, "device %s was lost earlier (%s): close it and open it again", d->facts.name,
-                    d->lost_error.message);
+    return rdg_fail(e, RDG_E_DEVICE_LOST, "device %s was lost earlier (%s): close it and open it again",
+                    d->facts.name, d->lost_error.message);
 }
 
 rdg_err rdg_device_open(const char *name, const rdg_device_options *o, rdg_device **out, rdg_error *e)
@@ -42,7 +44,8 @@ rdg_err rdg_device_open(const char *name, const rdg_device_options *o, rdg_devic
         char *end;
         long v = strtol(colon + 1, &end, 10);
         if (end == colon + 1 || *end || v < 0 || v > 255)
-            return rdg_fail(e, RDG_E_ARGUMENT, "device \"%s\": a number from 0 to 255 must follow the colon", name);
+            return rdg_fail(e, RDG_E_ARGUMENT, "device \"%s\": a number from 0 to 255 must follow the colon",
+                            name);
         index = (int)v;
     }
     for (int i = 0; i < RDG_COUNTOF(backends); i++) {
@@ -56,8 +59,8 @@ rdg_err rdg_device_open(const char *name, const rdg_device_options *o, rdg_devic
     rdg_buf known;
     rdg_buf_init(&known);
     for (int i = 0; i < RDG_COUNTOF(backends); i++) rdg_buf_printf(&known, " %s", backends[i]->name);
-    rdg_err rc = rdg_fail(e, RDG_E_NOT_FOUND, "no device backend \"%.*s\" in this build; there are:%s", (int)n, name,
-                          known.data ? known.data : "");
+    rdg_err rc = rdg_fail(e, RDG_E_NOT_FOUND, "no device backend \"%.*s\" in this build; there are:%s",
+                          (int)n, name, known.data ? known.data : "");
     rdg_buf_finish(&known);
     return rc;
 }
@@ -93,14 +96,17 @@ rdg_err rdg_device_list(rdg_device_facts *out, int cap, int *n, rdg_buf *notes, 
         *n += RDG_MIN(k, cap - *n);
     }
 #ifndef RDG_HAVE_VULKAN
-    if (notes) rdg_buf_puts(notes, "vulkan: not in this build (Vulkan headers or a GLSL compiler were missing)\n");
+    if (notes)
+        rdg_buf_puts(notes, "vulkan: not in this build (Vulkan headers or a GLSL compiler were missing)\n");
 #endif
     return RDG_OK;
 }
 
-/* Buffers ------------------------------------------------------------------------------------------------------ */
+/* Buffers
+ * ------------------------------------------------------------------------------------------------------ */
 
-static void adopt(rdg_device *d, rdg_buffer *b, rdg_memory memory, uint64_t bytes, const char *label, bool imported)
+static void adopt(rdg_device *d, rdg_buffer *b, rdg_memory memory, uint64_t bytes, const char *label,
+                  bool imported)
 {
     b->device = d;
     b->memory = memory;
@@ -119,21 +125,25 @@ static void adopt(rdg_device *d, rdg_buffer *b, rdg_memory memory, uint64_t byte
     }
 }
 
-rdg_err rdg_buffer_create(rdg_device *d, rdg_memory memory, uint64_t bytes, const char *label, rdg_buffer **out,
-                          rdg_error *e)
+rdg_err rdg_buffer_create(rdg_device *d, rdg_memory memory, uint64_t bytes, const char *label,
+                          rdg_buffer **out, rdg_error *e)
 {
     *out = NULL;
     rdg_err rc = check_lost(d, e);
     if (rc) return rc;
     if (bytes == 0 || bytes > (uint64_t)1 << 46)
-        return rdg_fail(e, RDG_E_ARGUMENT, "buffer %s: %llu bytes", label ? label : "?", (unsigned long long)bytes);
+        return rdg_fail(e, RDG_E_ARGUMENT, "buffer %s: %llu bytes", label ? label : "?",
+                        (unsigned long long)bytes);
     rc = note(d, d->api->buffer_create(d, memory, bytes, out, e), e);
-    if (rc) return rdg_fail_prefix(e, rc, "buffer %s of %llu bytes", label ? label : "?", (unsigned long long)bytes);
+    if (rc)
+        return rdg_fail_prefix(e, rc, "buffer %s of %llu bytes", label ? label : "?",
+                               (unsigned long long)bytes);
     adopt(d, *out, memory, bytes, label, false);
     return RDG_OK;
 }
 
-rdg_err rdg_buffer_import(rdg_device *d, void *host, uint64_t bytes, const char *label, rdg_buffer **out, rdg_error *e)
+rdg_err rdg_buffer_import(rdg_device *d, void *host, uint64_t bytes, const char *label, rdg_buffer **out,
+                          rdg_error *e)
 {
     *out = NULL;
     rdg_err rc = check_lost(d, e);
@@ -145,7 +155,9 @@ rdg_err rdg_buffer_import(rdg_device *d, void *host, uint64_t bytes, const char 
         return rdg_fail(e, RDG_E_ARGUMENT, "import of %s: %llu bytes at %p are not multiples of %llu",
                         label ? label : "?", (unsigned long long)bytes, host, (unsigned long long)a);
     rc = note(d, d->api->buffer_import(d, host, bytes, out, e), e);
-    if (rc) return rdg_fail_prefix(e, rc, "import of %s (%llu bytes)", label ? label : "?", (unsigned long long)bytes);
+    if (rc)
+        return rdg_fail_prefix(e, rc, "import of %s (%llu bytes)", label ? label : "?",
+                               (unsigned long long)bytes);
     adopt(d, *out, RDG_MEMORY_UPLOAD, bytes, label, true);
     return RDG_OK;
 }
@@ -155,8 +167,10 @@ void rdg_buffer_destroy(rdg_buffer *b)
     if (!b) return;
     rdg_device *d = b->device;
     d->account.n_buffers--;
-    if (b->imported) d->account.bytes_imported -= b->bytes;
-    else d->account.bytes_now -= b->bytes;
+    if (b->imported)
+        d->account.bytes_imported -= b->bytes;
+    else
+        d->account.bytes_now -= b->bytes;
     d->api->buffer_destroy(b);
 }
 
@@ -190,7 +204,8 @@ const char *rdg_buffer_label(const rdg_buffer *b)
     return b->label;
 }
 
-/* Kernels ------------------------------------------------------------------------------------------------------ */
+/* Kernels
+ * ------------------------------------------------------------------------------------------------------ */
 
 rdg_err rdg_kernel_create(rdg_device *d, const rdg_kernel_desc *desc, rdg_kernel **out, rdg_error *e)
 {
@@ -199,17 +214,18 @@ rdg_err rdg_kernel_create(rdg_device *d, const rdg_kernel_desc *desc, rdg_kernel
     if (rc) return rc;
     if (desc->n_spec < 0 || desc->n_spec > RDG_SPEC_MAX || desc->push_bytes > RDG_PUSH_BYTES_MAX ||
         desc->push_bytes > d->facts.push_bytes || desc->push_bytes % 4)
-        return rdg_fail(e, RDG_E_ARGUMENT, "kernel %s: %d specialisation constants (at most %d), %u argument bytes (at "
-                        "most %u, a multiple of 4)", desc->name, desc->n_spec, RDG_SPEC_MAX, desc->push_bytes,
-                        d->facts.push_bytes);
+        return rdg_fail(e, RDG_E_ARGUMENT,
+                        "kernel %s: %d specialisation constants (at most %d), %u argument bytes (at "
+                        "most %u, a multiple of 4)",
+                        desc->name, desc->n_spec, RDG_SPEC_MAX, desc->push_bytes, d->facts.push_bytes);
     if (desc->subgroup && (desc->subgroup < d->facts.subgroup_min || desc->subgroup > d->facts.subgroup_max))
-        return rdg_fail(e, RDG_E_UNSUPPORTED, "kernel %s: subgroups of %u; %s has %u to %u", desc->name, desc->subgroup,
-                        d->facts.name, d->facts.subgroup_min, d->facts.subgroup_max);
+        return rdg_fail(e, RDG_E_UNSUPPORTED, "kernel %s: subgroups of %u; %s has %u to %u", desc->name,
+                        desc->subgroup, d->facts.name, d->facts.subgroup_min, d->facts.subgroup_max);
     rc = note(d, d->api->kernel_create(d, desc, out, e), e);
     if (rc) return rdg_fail_prefix(e, rc, "kernel %s", desc->name);
     (*out)->device = d;
     (*out)->push_bytes = desc->push_bytes;
-    size_t n = RDG_MIN(strlen(desc->name), sizeof (*out)->name - 1);
+    size_t n = RDG_MIN(strlen(desc->name), sizeof(*out)->name - 1);
     memcpy((*out)->name, desc->name, n);
     (*out)->name[n] = 0;
     d->account.n_kernels++;
@@ -223,15 +239,18 @@ void rdg_kernel_destroy(rdg_kernel *k)
     k->device->api->kernel_destroy(k);
 }
 
-/* Lists -------------------------------------------------------------------------------------------------------- */
+/* Lists
+ * -------------------------------------------------------------------------------------------------------- */
 
-rdg_err rdg_list_create(rdg_device *d, int queue, int n_timestamps, const char *label, rdg_list **out, rdg_error *e)
+rdg_err rdg_list_create(rdg_device *d, int queue, int n_timestamps, const char *label, rdg_list **out,
+                        rdg_error *e)
 {
     *out = NULL;
     rdg_err rc = check_lost(d, e);
     if (rc) return rc;
     if (queue < 0 || queue >= RDG_QUEUES || n_timestamps < 0 || n_timestamps > 65536)
-        return rdg_fail(e, RDG_E_ARGUMENT, "list %s: queue %d, %d timestamps", label ? label : "?", queue, n_timestamps);
+        return rdg_fail(e, RDG_E_ARGUMENT, "list %s: queue %d, %d timestamps", label ? label : "?", queue,
+                        n_timestamps);
     if (d->facts.n_queues < 2) queue = 0;
     rc = note(d, d->api->list_create(d, queue, n_timestamps, out, e), e);
     if (rc) return rdg_fail_prefix(e, rc, "command list %s", label ? label : "?");
@@ -286,8 +305,9 @@ void rdg_list_dispatch(rdg_list *l, rdg_kernel *k, const void *push, uint32_t gx
     const uint32_t grid[3] = {gx, gy, gz};
     for (int i = 0; i < 3; i++) {
         if (grid[i] == 0 || grid[i] > l->device->facts.grid_max[i]) {
-            rdg_fail(&l->error, RDG_E_LIMIT, "list %s: kernel %s needs a grid of %u x %u x %u; %s allows %u x %u x %u",
-                     l->label, k->name, gx, gy, gz, l->device->facts.name, l->device->facts.grid_max[0],
+            rdg_fail(&l->error, RDG_E_LIMIT,
+                     "list %s: kernel %s needs a grid of %u x %u x %u; %s allows %u x %u x %u", l->label,
+                     k->name, gx, gy, gz, l->device->facts.name, l->device->facts.grid_max[0],
                      l->device->facts.grid_max[1], l->device->facts.grid_max[2]);
             return;
         }
@@ -308,8 +328,9 @@ void rdg_list_barrier(rdg_list *l)
 static bool in_range(rdg_list *l, const rdg_buffer *b, uint64_t offset, uint64_t bytes, const char *what)
 {
     if (bytes > 0 && offset <= b->bytes && bytes <= b->bytes - offset) return true;
-    rdg_fail(&l->error, RDG_E_ARGUMENT, "list %s: %s of %llu bytes at %llu is outside buffer %s of %llu bytes", l->label,
-             what, (unsigned long long)bytes, (unsigned long long)offset, b->label, (unsigned long long)b->bytes);
+    rdg_fail(&l->error, RDG_E_ARGUMENT,
+             "list %s: %s of %llu bytes at %llu is outside buffer %s of %llu bytes", l->label, what,
+             (unsigned long long)bytes, (unsigned long long)offset, b->label, (unsigned long long)b->bytes);
     return false;
 }
 
@@ -327,8 +348,8 @@ void rdg_list_fill(rdg_list *l, rdg_buffer *dst, uint64_t offset, uint64_t bytes
 {
     if (!recordable(l, "fill") || !in_range(l, dst, offset, bytes, "fill")) return;
     if (offset % 4 || bytes % 4) {
-        rdg_fail(&l->error, RDG_E_ARGUMENT, "list %s: fill of %llu bytes at %llu is not in whole words", l->label,
-                 (unsigned long long)bytes, (unsigned long long)offset);
+        rdg_fail(&l->error, RDG_E_ARGUMENT, "list %s: fill of %llu bytes at %llu is not in whole words",
+                 l->label, (unsigned long long)bytes, (unsigned long long)offset);
         return;
     }
     rdg_error e = {0};
@@ -339,7 +360,8 @@ void rdg_list_timestamp(rdg_list *l, int slot)
 {
     if (!recordable(l, "timestamp")) return;
     if (slot < 0 || slot >= l->n_timestamps) {
-        rdg_fail(&l->error, RDG_E_ARGUMENT, "list %s: timestamp slot %d of %d", l->label, slot, l->n_timestamps);
+        rdg_fail(&l->error, RDG_E_ARGUMENT, "list %s: timestamp slot %d of %d", l->label, slot,
+                 l->n_timestamps);
         return;
     }
     rdg_error e = {0};
@@ -352,7 +374,8 @@ rdg_err rdg_list_finish(rdg_list *l, rdg_error *e)
         if (e) *e = l->error;
         return l->error.code;
     }
-    if (l->state != RDG_LIST_RECORDING) return rdg_fail(e, RDG_E_ARGUMENT, "list %s: finished twice", l->label);
+    if (l->state != RDG_LIST_RECORDING)
+        return rdg_fail(e, RDG_E_ARGUMENT, "list %s: finished twice", l->label);
     rdg_err rc = note(l->device, l->device->api->list_end(l, e), e);
     if (rc) return rdg_fail_prefix(e, rc, "list %s", l->label);
     l->state = RDG_LIST_FINISHED;
@@ -392,9 +415,11 @@ rdg_err rdg_list_read_timestamps(rdg_list *l, double *ns, int n, rdg_error *e)
     return note(l->device, l->device->api->read_timestamps(l, ns, n, e), e);
 }
 
-/* Queues ------------------------------------------------------------------------------------------------------- */
+/* Queues
+ * ------------------------------------------------------------------------------------------------------- */
 
-rdg_err rdg_submit(rdg_device *d, rdg_list *l, const rdg_event *waits, int n_waits, rdg_event *done, rdg_error *e)
+rdg_err rdg_submit(rdg_device *d, rdg_list *l, const rdg_event *waits, int n_waits, rdg_event *done,
+                   rdg_error *e)
 {
     if (done) *done = (rdg_event){0};
     rdg_err rc = check_lost(d, e);
@@ -403,9 +428,11 @@ rdg_err rdg_submit(rdg_device *d, rdg_list *l, const rdg_event *waits, int n_wai
         return rdg_fail(e, RDG_E_ARGUMENT, "list %s: %s", l->label,
                         l->device != d ? "made for another device" : "submitted before it was finished");
     for (int i = 0; i < n_waits; i++)
-        if (waits[i].queue < 0 || waits[i].queue >= RDG_QUEUES || waits[i].value > d->submitted[waits[i].queue])
-            return rdg_fail(e, RDG_E_ARGUMENT, "list %s: waits for value %llu of queue %d, which nobody will signal",
-                            l->label, (unsigned long long)waits[i].value, waits[i].queue);
+        if (waits[i].queue < 0 || waits[i].queue >= RDG_QUEUES ||
+            waits[i].value > d->submitted[waits[i].queue])
+            return rdg_fail(e, RDG_E_ARGUMENT,
+                            "list %s: waits for value %llu of queue %d, which nobody will signal", l->label,
+                            (unsigned long long)waits[i].value, waits[i].queue);
     uint64_t value = d->submitted[l->queue] + 1;
     rc = note(d, d->api->submit(d, l, waits, n_waits, value, e), e);
     if (rc) return rdg_fail_prefix(e, rc, "submit of %s", l->label);

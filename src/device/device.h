@@ -1,11 +1,12 @@
 /* Devices: device → buffer → kernel → command list → queue with one rising timeline value.
  *
- * The interface every backend offers (cpu, trace, vulkan, …). All argument checks, states and accounting live in
- * device.c; a backend (backend.h) holds API calls only. Memory has addresses: a kernel takes one block of arguments
- * ("push" bytes) that holds 64-bit addresses and sizes, so replaying a list costs nothing per buffer, and any slice of a
- * buffer is an operand. What changes from token to token is read by the kernels from a small buffer.
- * Errors: DEVICE when a call was refused, NOMEM when memory ran out, DEVICE_LOST sticks: every later call returns it.
- * A device may be used from one thread at a time. */
+ * The interface every backend offers (cpu, trace, vulkan, …). All argument checks, states and accounting live
+ * in device.c; a backend (backend.h) holds API calls only. Memory has addresses: a kernel takes one block of
+ * arguments
+ * ("push" bytes) that holds 64-bit addresses and sizes, so replaying a list costs nothing per buffer, and any
+ * slice of a buffer is an operand. What changes from token to token is read by the kernels from a small
+ * buffer. Errors: DEVICE when a call was refused, NOMEM when memory ran out, DEVICE_LOST sticks: every later
+ * call returns it. A device may be used from one thread at a time. */
 #ifndef RDG_DEVICE_DEVICE_H
 #define RDG_DEVICE_DEVICE_H
 
@@ -60,11 +61,12 @@ typedef struct rdg_device_facts {
     char reason[512]; /* why this one was chosen, and which were passed over */
 } rdg_device_facts;
 
-/* Opening ------------------------------------------------------------------------------------------------------ */
+/* Opening
+ * ------------------------------------------------------------------------------------------------------ */
 
 typedef struct rdg_device_options {
-    bool validation;        /* API validation layer, if installed: its messages become errors */
-    const char *cache_dir;  /* where compiled pipelines may be kept; NULL = nowhere */
+    bool validation;       /* API validation layer, if installed: its messages become errors */
+    const char *cache_dir; /* where compiled pipelines may be kept; NULL = nowhere */
     const rdg_log *log;
 } rdg_device_options;
 
@@ -72,19 +74,22 @@ typedef struct rdg_device_options {
 rdg_err rdg_device_open(const char *name, const rdg_device_options *o, rdg_device **out, rdg_error *e);
 void rdg_device_close(rdg_device *d); /* NULL is fine; everything made from it must be gone */
 const rdg_device_facts *rdg_device_get_facts(const rdg_device *d);
-/* One entry for each device of each backend. Backends that cannot be used add a line to `notes` (may be NULL). */
+/* One entry for each device of each backend. Backends that cannot be used add a line to `notes` (may be
+ * NULL). */
 rdg_err rdg_device_list(rdg_device_facts *out, int cap, int *n, rdg_buf *notes, rdg_error *e);
 
 typedef struct rdg_device_account {
     uint64_t bytes_now, bytes_peak; /* allocated; imported memory not counted */
     uint64_t bytes_imported;
-    int64_t n_buffers, n_kernels, n_lists;   /* alive */
-    int64_t n_submits, n_dispatches, n_barriers; /* submitted so far; the latter two as recorded in submitted lists */
+    int64_t n_buffers, n_kernels, n_lists; /* alive */
+    int64_t n_submits, n_dispatches,
+        n_barriers; /* submitted so far; the latter two as recorded in submitted lists */
 } rdg_device_account;
 const rdg_device_account *rdg_device_get_account(const rdg_device *d);
 bool rdg_device_lost(const rdg_device *d);
 
-/* Buffers ------------------------------------------------------------------------------------------------------ */
+/* Buffers
+ * ------------------------------------------------------------------------------------------------------ */
 
 typedef enum rdg_memory {
     RDG_MEMORY_DEVICE,   /* fastest for the device; mapped only where device memory is host memory anyway */
@@ -93,13 +98,14 @@ typedef enum rdg_memory {
     RDG_MEMORY_READBACK, /* always mapped, in host memory, cached: results */
 } rdg_memory;
 
-rdg_err rdg_buffer_create(rdg_device *d, rdg_memory memory, uint64_t bytes, const char *label, rdg_buffer **out,
+rdg_err rdg_buffer_create(rdg_device *d, rdg_memory memory, uint64_t bytes, const char *label,
+                          rdg_buffer **out, rdg_error *e);
+/* Host memory as a buffer without a copy: pointer and bytes are multiples of import_alignment. UNSUPPORTED
+ * where the device cannot. The memory must outlive the buffer. */
+rdg_err rdg_buffer_import(rdg_device *d, void *host, uint64_t bytes, const char *label, rdg_buffer **out,
                           rdg_error *e);
-/* Host memory as a buffer without a copy: pointer and bytes are multiples of import_alignment. UNSUPPORTED where the
- * device cannot. The memory must outlive the buffer. */
-rdg_err rdg_buffer_import(rdg_device *d, void *host, uint64_t bytes, const char *label, rdg_buffer **out, rdg_error *e);
-void rdg_buffer_destroy(rdg_buffer *b); /* NULL is fine; the device must have finished with it */
-void *rdg_buffer_host(const rdg_buffer *b);      /* mapped address or NULL */
+void rdg_buffer_destroy(rdg_buffer *b);           /* NULL is fine; the device must have finished with it */
+void *rdg_buffer_host(const rdg_buffer *b);       /* mapped address or NULL */
 uint64_t rdg_buffer_address(const rdg_buffer *b); /* on the device */
 uint64_t rdg_buffer_bytes(const rdg_buffer *b);
 /* A word that the layers above keep with a buffer, 0 at first: how the weights in it are laid out. */
@@ -107,15 +113,17 @@ void rdg_buffer_set_tag(rdg_buffer *b, uint32_t tag);
 uint32_t rdg_buffer_tag(const rdg_buffer *b);
 const char *rdg_buffer_label(const rdg_buffer *b);
 
-/* Kernels ------------------------------------------------------------------------------------------------------ */
+/* Kernels
+ * ------------------------------------------------------------------------------------------------------ */
 
-typedef void rdg_host_kernel(const void *push, uint32_t gx, uint32_t gy, uint32_t gz); /* one workgroup; cpu backend */
+typedef void rdg_host_kernel(const void *push, uint32_t gx, uint32_t gy,
+                             uint32_t gz); /* one workgroup; cpu backend */
 
 typedef struct rdg_kernel_desc {
     const char *name;
     const void *code; /* SPIR-V, … */
     size_t code_bytes;
-    rdg_host_kernel *host; /* cpu backend only */
+    rdg_host_kernel *host;       /* cpu backend only */
     uint32_t spec[RDG_SPEC_MAX]; /* specialisation constants 0 … n_spec - 1 */
     int n_spec;
     uint32_t push_bytes;
@@ -124,10 +132,12 @@ typedef struct rdg_kernel_desc {
 rdg_err rdg_kernel_create(rdg_device *d, const rdg_kernel_desc *desc, rdg_kernel **out, rdg_error *e);
 void rdg_kernel_destroy(rdg_kernel *k);
 
-/* Command lists: recorded once, submitted many times ------------------------------------------------------------ */
+/* Command lists: recorded once, submitted many times
+ * ------------------------------------------------------------ */
 
 /* n_timestamps: slots that rdg_list_timestamp may write. */
-rdg_err rdg_list_create(rdg_device *d, int queue, int n_timestamps, const char *label, rdg_list **out, rdg_error *e);
+rdg_err rdg_list_create(rdg_device *d, int queue, int n_timestamps, const char *label, rdg_list **out,
+                        rdg_error *e);
 void rdg_list_destroy(rdg_list *l);
 /* Recording never fails in the middle: the first error is kept and reported by rdg_list_finish. */
 void rdg_list_dispatch(rdg_list *l, rdg_kernel *k, const void *push, uint32_t gx, uint32_t gy, uint32_t gz);
@@ -143,15 +153,19 @@ int64_t rdg_list_n_barriers(const rdg_list *l);
 /* After the submit has finished: nanoseconds since slot 0. */
 rdg_err rdg_list_read_timestamps(rdg_list *l, double *ns, int n, rdg_error *e);
 
-/* Queues: 0 computes, 1 copies (the same as 0 where n_queues is 1) ----------------------------------------------- */
+/* Queues: 0 computes, 1 copies (the same as 0 where n_queues is 1)
+ * ----------------------------------------------- */
 
 typedef struct rdg_event {
     int queue;
     uint64_t value; /* 0: nothing to wait for */
 } rdg_event;
-/* Runs the list after `n_waits` events. The list must not be running already unless nothing it writes conflicts. */
-rdg_err rdg_submit(rdg_device *d, rdg_list *l, const rdg_event *waits, int n_waits, rdg_event *done, rdg_error *e);
+/* Runs the list after `n_waits` events. The list must not be running already unless nothing it writes
+ * conflicts. */
+rdg_err rdg_submit(rdg_device *d, rdg_list *l, const rdg_event *waits, int n_waits, rdg_event *done,
+                   rdg_error *e);
 bool rdg_event_done(rdg_device *d, rdg_event ev);
-rdg_err rdg_event_wait(rdg_device *d, rdg_event ev, int64_t timeout_ns, rdg_error *e); /* TIMEOUT; < 0 = for ever */
+rdg_err rdg_event_wait(rdg_device *d, rdg_event ev, int64_t timeout_ns,
+                       rdg_error *e); /* TIMEOUT; < 0 = for ever */
 
 #endif

@@ -122,7 +122,8 @@ static rdg_err append(rdg_list *list, const command *c, const char *call, const 
     soft_list *l = (soft_list *)list;
     rdg_err rc = before(list->device, call, detail, e);
     if (rc) return rc;
-    if (!rdg_grow(&l->commands, l->n, &l->cap, sizeof *l->commands)) return rdg_fail(e, RDG_E_NOMEM, "out of host memory");
+    if (!rdg_grow(&l->commands, l->n, &l->cap, sizeof *l->commands))
+        return rdg_fail(e, RDG_E_NOMEM, "out of host memory");
     l->commands[l->n++] = *c;
     return RDG_OK;
 }
@@ -142,12 +143,17 @@ rdg_err rdg_soft_barrier(rdg_list *l, rdg_error *e)
 rdg_err rdg_soft_copy(rdg_list *l, rdg_buffer *dst, uint64_t dst_offset, rdg_buffer *src, uint64_t src_offset,
                       uint64_t bytes, rdg_error *e)
 {
-    command c = {.kind = COMMAND_COPY, .dst = dst, .src = src, .dst_offset = dst_offset, .src_offset = src_offset,
+    command c = {.kind = COMMAND_COPY,
+                 .dst = dst,
+                 .src = src,
+                 .dst_offset = dst_offset,
+                 .src_offset = src_offset,
                  .bytes = bytes};
     return append(l, &c, "copy", dst->label, e);
 }
 
-rdg_err rdg_soft_fill(rdg_list *l, rdg_buffer *dst, uint64_t offset, uint64_t bytes, uint32_t word, rdg_error *e)
+rdg_err rdg_soft_fill(rdg_list *l, rdg_buffer *dst, uint64_t offset, uint64_t bytes, uint32_t word,
+                      rdg_error *e)
 {
     command c = {.kind = COMMAND_FILL, .dst = dst, .dst_offset = offset, .bytes = bytes, .word = word};
     return append(l, &c, "fill", dst->label, e);
@@ -180,7 +186,8 @@ static void run_dispatch(const command *c)
             for (uint32_t x = 0; x < c->grid[0]; x++) c->kernel->host(c->push, x, y, z);
 }
 
-rdg_err rdg_soft_submit(rdg_device *d, rdg_list *list, const rdg_event *waits, int n_waits, uint64_t value, rdg_error *e)
+rdg_err rdg_soft_submit(rdg_device *d, rdg_list *list, const rdg_event *waits, int n_waits, uint64_t value,
+                        rdg_error *e)
 {
     (void)waits;
     (void)n_waits;
@@ -198,7 +205,8 @@ rdg_err rdg_soft_submit(rdg_device *d, rdg_list *list, const rdg_event *waits, i
             memmove((char *)c->dst->host + c->dst_offset, (char *)c->src->host + c->src_offset, c->bytes);
             break;
         case COMMAND_FILL:
-            for (uint64_t k = 0; k < c->bytes; k += 4) memcpy((char *)c->dst->host + c->dst_offset + k, &c->word, 4);
+            for (uint64_t k = 0; k < c->bytes; k += 4)
+                memcpy((char *)c->dst->host + c->dst_offset + k, &c->word, 4);
             break;
         case COMMAND_TIMESTAMP: l->ticks[c->word] = rdg_clock_ns(); break;
         }

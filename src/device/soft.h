@@ -1,5 +1,6 @@
-/* Buffers and command lists in host memory: what the cpu and the trace backends have in common. A list is an array of
- * commands that submit walks at once, on the calling thread, so every event is done when submit returns. */
+/* Buffers and command lists in host memory: what the cpu and the trace backends have in common. A list is an
+ * array of commands that submit walks at once, on the calling thread, so every event is done when submit
+ * returns. */
 #ifndef RDG_DEVICE_SOFT_H
 #define RDG_DEVICE_SOFT_H
 
@@ -25,11 +26,13 @@ rdg_err rdg_soft_dispatch(rdg_list *l, rdg_kernel *k, const void *push, const ui
 rdg_err rdg_soft_barrier(rdg_list *l, rdg_error *e);
 rdg_err rdg_soft_copy(rdg_list *l, rdg_buffer *dst, uint64_t dst_offset, rdg_buffer *src, uint64_t src_offset,
                       uint64_t bytes, rdg_error *e);
-rdg_err rdg_soft_fill(rdg_list *l, rdg_buffer *dst, uint64_t offset, uint64_t bytes, uint32_t word, rdg_error *e);
+rdg_err rdg_soft_fill(rdg_list *l, rdg_buffer *dst, uint64_t offset, uint64_t bytes, uint32_t word,
+                      rdg_error *e);
 rdg_err rdg_soft_timestamp(rdg_list *l, int slot, rdg_error *e);
 rdg_err rdg_soft_list_end(rdg_list *l, rdg_error *e);
 rdg_err rdg_soft_read_timestamps(rdg_list *l, double *ns, int n, rdg_error *e);
-rdg_err rdg_soft_submit(rdg_device *d, rdg_list *l, const rdg_event *waits, int n_waits, uint64_t value, rdg_error *e);
+rdg_err rdg_soft_submit(rdg_device *d, rdg_list *l, const rdg_event *waits, int n_waits, uint64_t value,
+                        rdg_error *e);
 rdg_err rdg_soft_poll(rdg_device *d, int queue, uint64_t *value, rdg_error *e);
 rdg_err rdg_soft_wait(rdg_device *d, int queue, uint64_t value, int64_t timeout_ns, rdg_error *e);
 

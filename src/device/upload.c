@@ -23,7 +23,7 @@ typedef struct fill_job {
     const part *parts;
     size_t n_parts;
     char *host;
-    atomic_llong next;    /* work items are FILL_BYTES of the slot */
+    atomic_llong next; /* work items are FILL_BYTES of the slot */
     int64_t n_items;
 } fill_job;
 
@@ -58,8 +58,8 @@ static void fill_thread(void *ctx, int thread, int n_threads)
 }
 
 /* Fills the slot from piece *i, offset *offset on; returns the bytes used and advances both. */
-static uint64_t cut(const rdg_upload_piece *pieces, size_t n, size_t *i, uint64_t *offset, part *parts, size_t cap,
-                    size_t *n_parts)
+static uint64_t cut(const rdg_upload_piece *pieces, size_t n, size_t *i, uint64_t *offset, part *parts,
+                    size_t cap, size_t *n_parts)
 {
     uint64_t used = 0;
     *n_parts = 0;
@@ -76,11 +76,14 @@ static uint64_t cut(const rdg_upload_piece *pieces, size_t n, size_t *i, uint64_
     return used;
 }
 
-static rdg_err send(rdg_device *d, rdg_buffer *staging, slot *s, const part *parts, size_t n_parts, rdg_error *e)
+static rdg_err send(rdg_device *d, rdg_buffer *staging, slot *s, const part *parts, size_t n_parts,
+                    rdg_error *e)
 {
     rdg_err rc = RDG_OK;
-    if (s->list) rc = rdg_list_reset(s->list, e);
-    else rc = rdg_list_create(d, 1, 0, "upload", &s->list, e);
+    if (s->list)
+        rc = rdg_list_reset(s->list, e);
+    else
+        rc = rdg_list_create(d, 1, 0, "upload", &s->list, e);
     if (rc) return rc;
     for (size_t k = 0; k < n_parts; k++)
         rdg_list_copy(s->list, parts[k].piece->dst, parts[k].piece->dst_offset + parts[k].offset, staging,
@@ -89,8 +92,8 @@ static rdg_err send(rdg_device *d, rdg_buffer *staging, slot *s, const part *par
     return rc ? rc : rdg_submit(d, s->list, NULL, 0, &s->done, e);
 }
 
-rdg_err rdg_upload(rdg_device *d, const rdg_upload_piece *pieces, size_t n, rdg_pool *pool, const rdg_log *log,
-                   rdg_upload_stats *stats, rdg_error *e)
+rdg_err rdg_upload(rdg_device *d, const rdg_upload_piece *pieces, size_t n, rdg_pool *pool,
+                   const rdg_log *log, rdg_upload_stats *stats, rdg_error *e)
 {
     enum { MAX_PARTS = 512 };
     rdg_upload_stats st = {0};
@@ -103,8 +106,8 @@ rdg_err rdg_upload(rdg_device *d, const rdg_upload_piece *pieces, size_t n, rdg_
     for (size_t i = 0; i < n; i++) {
         total += (double)pieces[i].bytes;
         if (pieces[i].bytes == 0 || pieces[i].row_bytes > SLOT_BYTES) {
-            rc = rdg_fail(e, RDG_E_LIMIT, "upload of %llu bytes in rows of %llu", (unsigned long long)pieces[i].bytes,
-                          (unsigned long long)pieces[i].row_bytes);
+            rc = rdg_fail(e, RDG_E_LIMIT, "upload of %llu bytes in rows of %llu",
+                          (unsigned long long)pieces[i].bytes, (unsigned long long)pieces[i].row_bytes);
             goto done;
         }
     }
@@ -124,9 +127,14 @@ rdg_err rdg_upload(rdg_device *d, const rdg_upload_piece *pieces, size_t n, rdg_
         size_t n_parts;
         uint64_t used = cut(pieces, n, &i, &offset, parts, MAX_PARTS, &n_parts);
         double t1 = rdg_clock_seconds();
-        fill_job job = {.parts = parts, .n_parts = n_parts, .host = s->host, .n_items = rdg_div_up((int64_t)used, FILL_BYTES)};
-        if (pool) rdg_pool_run(pool, fill_thread, &job);
-        else fill_thread(&job, 0, 1);
+        fill_job job = {.parts = parts,
+                        .n_parts = n_parts,
+                        .host = s->host,
+                        .n_items = rdg_div_up((int64_t)used, FILL_BYTES)};
+        if (pool)
+            rdg_pool_run(pool, fill_thread, &job);
+        else
+            fill_thread(&job, 0, 1);
         double t2 = rdg_clock_seconds();
         rc = send(d, staging, s, parts, n_parts, e);
         if (rc) goto done;

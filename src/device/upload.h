@@ -1,5 +1,5 @@
-/* Bulk copies from host memory to device buffers through a ring of staging slots: threads fill one slot while the copy
- * queue empties the ones before it, so reading the file and crossing the bus overlap. */
+/* Bulk copies from host memory to device buffers through a ring of staging slots: threads fill one slot while
+ * the copy queue empties the ones before it, so reading the file and crossing the bus overlap. */
 #ifndef RDG_DEVICE_UPLOAD_H
 #define RDG_DEVICE_UPLOAD_H
 
@@ -23,7 +23,7 @@ typedef struct rdg_upload_stats {
 } rdg_upload_stats;
 
 /* Returns when everything has arrived. pool may be NULL. stats may be NULL. */
-rdg_err rdg_upload(rdg_device *d, const rdg_upload_piece *pieces, size_t n, rdg_pool *pool, const rdg_log *log,
-                   rdg_upload_stats *stats, rdg_error *e);
+rdg_err rdg_upload(rdg_device *d, const rdg_upload_piece *pieces, size_t n, rdg_pool *pool,
+                   const rdg_log *log, rdg_upload_stats *stats, rdg_error *e);
 
 #endif

@@ -10,8 +10,8 @@ static int32_t largest(const float *logits, int64_t n)
     return (int32_t)best;
 }
 
-static rdg_err on_host(rdg_session *s, int32_t token, int64_t n, bool (*on_token)(void *user, int32_t token), void *user,
-                       int64_t *n_done, rdg_error *e)
+static rdg_err on_host(rdg_session *s, int32_t token, int64_t n, bool (*on_token)(void *user, int32_t token),
+                       void *user, int64_t *n_done, rdg_error *e)
 {
     for (bool go_on = true; *n_done < n && go_on; (*n_done)++) {
         rdg_err rc = rdg_session_eval(s, &token, 1, RDG_LOGITS_LAST, e);
@@ -23,21 +23,26 @@ static rdg_err on_host(rdg_session *s, int32_t token, int64_t n, bool (*on_token
     return RDG_OK;
 }
 
-rdg_err rdg_session_decode_greedy(rdg_session *s, int32_t token, int64_t n, bool (*on_token)(void *user, int32_t token),
-                                  void *user, int64_t *n_done, rdg_error *e)
+rdg_err rdg_session_decode_greedy(rdg_session *s, int32_t token, int64_t n,
+                                  bool (*on_token)(void *user, int32_t token), void *user, int64_t *n_done,
+                                  rdg_error *e)
 {
     *n_done = 0;
     if (!s->exec->class->generate || s->embeddings || s->collect_imatrix || s->lost.code)
         return on_host(s, token, n, on_token, user, n_done, e);
     if (token < 0 || token >= s->model->hparams.n_vocab)
-        return rdg_fail(e, RDG_E_ARGUMENT, "token %d is outside the vocabulary of %" PRId64, token, s->model->hparams.n_vocab);
+        return rdg_fail(e, RDG_E_ARGUMENT, "token %d is outside the vocabulary of %" PRId64, token,
+                        s->model->hparams.n_vocab);
     if (n > s->params.n_ctx - s->n_past)
-        return rdg_fail(e, RDG_E_CONTEXT_FULL, "%" PRId64 " tokens more do not fit: %" PRId64 " of %" PRId64
-                        " positions are taken; use a larger context (-c)", n, s->n_past, s->params.n_ctx);
+        return rdg_fail(e, RDG_E_CONTEXT_FULL,
+                        "%" PRId64 " tokens more do not fit: %" PRId64 " of %" PRId64
+                        " positions are taken; use a larger context (-c)",
+                        n, s->n_past, s->params.n_ctx);
     rdg_prepared *prepared;
     rdg_err rc = rdg_session_plan(s, 1, 1, &prepared, e);
     if (rc) return rc;
-    rdg_generate g = {.token = token, .position = (int32_t)s->n_past, .n = n, .on_token = on_token, .user = user};
+    rdg_generate g = {
+        .token = token, .position = (int32_t)s->n_past, .n = n, .on_token = on_token, .user = user};
     rc = s->exec->class->generate(s->exec, prepared, &g, n_done, e);
     if (rc == RDG_E_DEVICE_LOST) s->lost = *e;
     s->n_past += *n_done;

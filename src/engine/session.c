@@ -60,7 +60,7 @@ rdg_err rdg_session_create_for(rdg_model *m, const rdg_session_params *p, bool c
     }
     if ((err = rdg_pool_create(s->params.n_threads, &s->pool, e))) goto fail;
     rdg_exec_request request = {.device = s->params.device, .gguf = m->gguf, .pool = s->pool,
-                                .cpu_mask = s->params.cpu_mask, .variant = s->params.variant, .log = s->params.log};
+                                .cpu_mask = s->params.cpu_mask, .variant = s->params.variant, .cache_dir = s->params.cache_dir, .log = s->params.log};
     if ((err = rdg_exec_create(&request, &s->exec, e))) goto fail;
     *out = s;
     return RDG_OK;

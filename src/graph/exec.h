@@ -1,5 +1,5 @@
-/* What runs plans: one executor per session and device. It owns the states (KV cache, importance sums), the scratch
- * block and whatever a prepared plan needs (variants chosen, command buffers recorded). */
+/* What runs plans: one executor per session and device. It owns the states (KV cache, importance sums), the
+ * scratch block and whatever a prepared plan needs (variants chosen, command buffers recorded). */
 #ifndef RDG_GRAPH_EXEC_H
 #define RDG_GRAPH_EXEC_H
 
@@ -23,8 +23,8 @@ typedef struct rdg_node_time {
 
 /* Greedy decoding that stays on the device: token i + 1 is the index of the largest logit after token i. */
 typedef struct rdg_generate {
-    int32_t token, position; /* the first token to evaluate, and where */
-    int64_t n;               /* tokens to evaluate at most */
+    int32_t token, position;                     /* the first token to evaluate, and where */
+    int64_t n;                                   /* tokens to evaluate at most */
     bool (*on_token)(void *user, int32_t token); /* each token picked, in order; false stops */
     void *user;
 } rdg_generate;
@@ -35,16 +35,19 @@ typedef struct rdg_exec_class {
     /* Takes over the plan (destroys it on failure too). What is not released goes with the executor. */
     rdg_err (*prepare)(rdg_exec *x, rdg_plan *plan, rdg_prepared **out, rdg_error *e);
     void (*release)(rdg_exec *x, rdg_prepared *prepared);
-    /* Runs one step and waits for it. *output: the logits (or hidden states), rows of dim[0] floats, valid until the
-     * next run; NULL if the plan has none. times: [n_nodes] or NULL. */
+    /* Runs one step and waits for it. *output: the logits (or hidden states), rows of dim[0] floats, valid
+     * until the next run; NULL if the plan has none. times: [n_nodes] or NULL. */
     rdg_err (*run)(rdg_exec *x, rdg_prepared *prepared, const rdg_step *step, const float **output,
                    rdg_node_time *times, rdg_error *e);
-    /* Optional. A plan of one token and one row of logits. The next step is submitted while one runs, so up to one step more
-     * than *n_done may have stored keys behind the last position. */
-    rdg_err (*generate)(rdg_exec *x, rdg_prepared *prepared, const rdg_generate *g, int64_t *n_done, rdg_error *e);
+    /* Optional. A plan of one token and one row of logits. The next step is submitted while one runs, so up
+     * to one step more than *n_done may have stored keys behind the last position. */
+    rdg_err (*generate)(rdg_exec *x, rdg_prepared *prepared, const rdg_generate *g, int64_t *n_done,
+                        rdg_error *e);
     /* Copies a state between the executor and dense host memory. */
-    rdg_err (*read_state)(rdg_exec *x, rdg_state_kind kind, int32_t index, void *dst, size_t bytes, rdg_error *e);
-    rdg_err (*write_state)(rdg_exec *x, rdg_state_kind kind, int32_t index, const void *src, size_t bytes, rdg_error *e);
+    rdg_err (*read_state)(rdg_exec *x, rdg_state_kind kind, int32_t index, void *dst, size_t bytes,
+                          rdg_error *e);
+    rdg_err (*write_state)(rdg_exec *x, rdg_state_kind kind, int32_t index, const void *src, size_t bytes,
+                           rdg_error *e);
 } rdg_exec_class;
 
 struct rdg_exec {
@@ -63,12 +66,13 @@ struct rdg_prepared {
 };
 
 typedef struct rdg_exec_request {
-    const char *device;  /* "cpu", "vulkan:0", "auto" or NULL = "cpu" */
+    const char *device; /* "cpu", "vulkan:0", "auto" or NULL = "cpu" */
     const rdg_gguf *gguf;
-    rdg_pool *pool;      /* stays the caller's and must outlive the executor */
-    uint32_t cpu_mask;   /* RDG_CPU_* levels to use */
-    const char *variant; /* variant to prefer, or NULL */
-    const rdg_log *log;  /* what was chosen and why */
+    rdg_pool *pool;        /* stays the caller's and must outlive the executor */
+    uint32_t cpu_mask;     /* RDG_CPU_* levels to use */
+    const char *variant;   /* variant to prefer, or NULL */
+    const char *cache_dir; /* where compiled kernels are kept; NULL = nowhere */
+    const rdg_log *log;    /* what was chosen and why */
 } rdg_exec_request;
 rdg_err rdg_exec_create(const rdg_exec_request *r, rdg_exec **out, rdg_error *e);
 rdg_err rdg_exec_create_cpu(const rdg_exec_request *r, rdg_exec **out, rdg_error *e);

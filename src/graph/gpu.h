@@ -1,5 +1,6 @@
-/* Shared by the files that run plans on a GPU: gpu_exec.c (memory and runs), gpu_weights.c (weights on the device),
- * gpu_launch.c (nodes → launches: fusion for the device, places), gpu_record.c (launches → command list). */
+/* Shared by the files that run plans on a GPU: gpu_exec.c (memory and runs), gpu_weights.c (weights on the
+ * device), gpu_launch.c (nodes → launches: fusion for the device, places), gpu_record.c (launches → command
+ * list). */
 #ifndef RDG_GRAPH_GPU_H
 #define RDG_GRAPH_GPU_H
 
@@ -9,7 +10,8 @@
 #include "ops/gpu.h"
 #include "ops/matmul/matvec_q8.h"
 
-/* Weights ------------------------------------------------------------------------------------------------------ */
+/* Weights
+ * ------------------------------------------------------------------------------------------------------ */
 
 typedef struct rdg_gpu_weights rdg_gpu_weights;
 typedef struct rdg_gpu_place {
@@ -17,17 +19,24 @@ typedef struct rdg_gpu_place {
     uint64_t offset;
 } rdg_gpu_place;
 
-rdg_err rdg_gpu_weights_create(rdg_device *d, const rdg_gguf *g, bool import, rdg_gpu_weights **out, rdg_error *e);
+rdg_err rdg_gpu_weights_create(rdg_device *d, const rdg_gguf *g, bool import, rdg_gpu_weights **out,
+                               rdg_error *e);
 void rdg_gpu_weights_destroy(rdg_gpu_weights *w);
 /* Puts every weight of the plan on the device that is not there yet. */
-rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *pool, const rdg_log *log, rdg_error *e);
+rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *pool, const rdg_log *log,
+                             rdg_error *e);
 rdg_gpu_place rdg_gpu_weights_find(const rdg_gpu_weights *w, const rdg_gguf_tensor *t);
 uint64_t rdg_gpu_weights_bytes(const rdg_gpu_weights *w);
 double rdg_gpu_weights_seconds(const rdg_gpu_weights *w); /* spent uploading */
 
-/* Launches ----------------------------------------------------------------------------------------------------- */
+/* Launches
+ * ----------------------------------------------------------------------------------------------------- */
 
-typedef enum rdg_launch_kind { RDG_LAUNCH_NODE, RDG_LAUNCH_MATVEC_STEP, RDG_LAUNCH_ATTENTION_STEP } rdg_launch_kind;
+typedef enum rdg_launch_kind {
+    RDG_LAUNCH_NODE,
+    RDG_LAUNCH_MATVEC_STEP,
+    RDG_LAUNCH_ATTENTION_STEP
+} rdg_launch_kind;
 
 enum { RDG_LAUNCH_VALUES = 16 };
 
@@ -51,16 +60,17 @@ typedef struct rdg_gpu_launch {
 typedef struct rdg_gpu_schedule {
     rdg_gpu_launch *launches;
     size_t n, cap;
-    int64_t *place;        /* by value: offset in the scratch block, -1 where it has none */
+    int64_t *place; /* by value: offset in the scratch block, -1 where it has none */
     int64_t scratch_bytes;
 } rdg_gpu_schedule;
 
 /* `step` allows the step kernels (plans of one token). */
-rdg_err rdg_gpu_schedule_create(const rdg_plan *p, const rdg_device_facts *f, const rdg_gpu_weights *w, bool step,
-                                rdg_gpu_schedule *out, rdg_error *e);
+rdg_err rdg_gpu_schedule_create(const rdg_plan *p, const rdg_device_facts *f, const rdg_gpu_weights *w,
+                                bool step, rdg_gpu_schedule *out, rdg_error *e);
 void rdg_gpu_schedule_finish(rdg_gpu_schedule *s);
 
-/* Recording ---------------------------------------------------------------------------------------------------- */
+/* Recording
+ * ---------------------------------------------------------------------------------------------------- */
 
 /* Resolves a value to memory: type, shape, strides, buffer and offset, and host data for weights. */
 typedef struct rdg_gpu_binding {
@@ -73,15 +83,16 @@ typedef struct rdg_gpu_recorder {
     const rdg_gpu_schedule *schedule;
     rdg_gpu_cache *cache;
     rdg_gpu_binding binding;
-    const char *variant;       /* wanted, or NULL */
-    int64_t n_visible;         /* positions below this in every replay */
-    rdg_buffer *scratch;       /* of kernels that need some; may be NULL when only asking for bytes */
-    rdg_buffer *step_scratch;  /* zeroed; attention steps */
-    bool timestamps;           /* one after each launch, slot 0 before the first */
+    const char *variant;      /* wanted, or NULL */
+    int64_t n_visible;        /* positions below this in every replay */
+    rdg_buffer *scratch;      /* of kernels that need some; may be NULL when only asking for bytes */
+    rdg_buffer *step_scratch; /* zeroed; attention steps */
+    bool timestamps;          /* one after each launch, slot 0 before the first */
 } rdg_gpu_recorder;
 
 /* Bytes that rdg_gpu_record_plan needs in `scratch` and `step_scratch`. */
-rdg_err rdg_gpu_record_needs(const rdg_gpu_recorder *r, uint64_t *scratch, uint64_t *step_scratch, rdg_error *e);
+rdg_err rdg_gpu_record_needs(const rdg_gpu_recorder *r, uint64_t *scratch, uint64_t *step_scratch,
+                             rdg_error *e);
 rdg_err rdg_gpu_record_plan(const rdg_gpu_recorder *r, rdg_list *l, rdg_error *e);
 /* The variant or step kernel of launch i. */
 const char *rdg_gpu_launch_name(const rdg_gpu_recorder *r, size_t i);

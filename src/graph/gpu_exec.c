@@ -1,6 +1,7 @@
-/* The executor of GPU devices: owns the device, weights, states, scratch and the recorded lists of prepared plans. A
- * plan is recorded on its first run and replayed from then on; decode plans are recorded anew each time the number of
- * visible positions passes a power of two, because that sets how many workgroups share an attention. */
+/* The executor of GPU devices: owns the device, weights, states, scratch and the recorded lists of prepared
+ * plans. A plan is recorded on its first run and replayed from then on; decode plans are recorded anew each
+ * time the number of visible positions passes a power of two, because that sets how many workgroups share an
+ * attention. */
 #include "graph/gpu_exec.h"
 #include "graph/gpu.h"
 #include "ops/attention/attention.h"
@@ -15,7 +16,7 @@ typedef struct recording {
     rdg_list *list;
     int64_t n_visible;
     bool timestamps, greedy; /* greedy: samples and goes on by itself instead of copying the logits out */
-    uint64_t used; /* for choosing which to drop */
+    uint64_t used;           /* for choosing which to drop */
 } recording;
 
 typedef struct gpu_prepared {
@@ -81,8 +82,8 @@ static rdg_err make_states(gpu_exec *x, const rdg_plan *p, rdg_error *e)
         const gpu_state *found = find_state(x, s->kind, s->index);
         if (found && found->bytes == bytes) continue;
         if (found) {
-            rc = rdg_fail(e, RDG_E_INTERNAL, "state %d of kind %d has two sizes: %llu and %llu bytes", s->index, s->kind,
-                          (unsigned long long)found->bytes, (unsigned long long)bytes);
+            rc = rdg_fail(e, RDG_E_INTERNAL, "state %d of kind %d has two sizes: %llu and %llu bytes",
+                          s->index, s->kind, (unsigned long long)found->bytes, (unsigned long long)bytes);
             break;
         }
         if (!rdg_grow(&x->states, x->n_states, &x->cap_states, sizeof *x->states)) {
@@ -90,7 +91,8 @@ static rdg_err make_states(gpu_exec *x, const rdg_plan *p, rdg_error *e)
             break;
         }
         gpu_state fresh = {.kind = s->kind, .index = s->index, .bytes = bytes};
-        rc = rdg_buffer_create(x->device, RDG_MEMORY_DEVICE, bytes + INPUT_ALIGN, "kv_cache", &fresh.buffer, e);
+        rc = rdg_buffer_create(x->device, RDG_MEMORY_DEVICE, bytes + INPUT_ALIGN, "kv_cache", &fresh.buffer,
+                               e);
         if (rc) break;
         x->states[x->n_states++] = fresh;
         x->base.state_bytes += bytes;
@@ -102,7 +104,8 @@ static rdg_err make_states(gpu_exec *x, const rdg_plan *p, rdg_error *e)
     return rc;
 }
 
-/* Where a value lies ---------------------------------------------------------------------------------------------- */
+/* Where a value lies
+ * ---------------------------------------------------------------------------------------------- */
 
 typedef struct bind_context {
     const gpu_exec *x;
@@ -147,12 +150,18 @@ static void bind(void *user, rdg_value_id id, rdg_tensor *t)
 static rdg_gpu_recorder recorder(const gpu_exec *x, const gpu_prepared *c, bind_context *b, int64_t n_visible)
 {
     *b = (bind_context){x, c};
-    return (rdg_gpu_recorder){.plan = c->base.plan, .schedule = &c->schedule, .cache = x->cache,
-                              .binding = {.user = b, .bind = bind}, .variant = x->variant[0] ? x->variant : NULL,
-                              .n_visible = n_visible, .scratch = x->kernel_scratch, .step_scratch = x->step_scratch};
+    return (rdg_gpu_recorder){.plan = c->base.plan,
+                              .schedule = &c->schedule,
+                              .cache = x->cache,
+                              .binding = {.user = b, .bind = bind},
+                              .variant = x->variant[0] ? x->variant : NULL,
+                              .n_visible = n_visible,
+                              .scratch = x->kernel_scratch,
+                              .step_scratch = x->step_scratch};
 }
 
-/* Memory that all plans share: it grows, and what was recorded with the old one is dropped. ------------------------- */
+/* Memory that all plans share: it grows, and what was recorded with the old one is dropped.
+ * ------------------------- */
 
 static void drop_recordings(gpu_prepared *c)
 {
@@ -221,8 +230,9 @@ static rdg_err make_buffers(gpu_exec *x, gpu_prepared *c, rdg_error *e)
     rdg_err rc = rdg_buffer_create(x->device, RDG_MEMORY_SHARED, total, "inputs", &c->inputs, e);
     c->output_value = p->hidden != RDG_NO_VALUE ? p->hidden : p->logits;
     if (!rc && c->output_value != RDG_NO_VALUE)
-        rc = rdg_buffer_create(x->device, RDG_MEMORY_READBACK, (uint64_t)rdg_tensor_bytes(rdg_plan_shape(p, c->output_value)),
-                               "output", &c->output, e);
+        rc = rdg_buffer_create(x->device, RDG_MEMORY_READBACK,
+                               (uint64_t)rdg_tensor_bytes(rdg_plan_shape(p, c->output_value)), "output",
+                               &c->output, e);
     return rc;
 }
 
@@ -245,11 +255,13 @@ static rdg_err gpu_prepare(rdg_exec *base, rdg_plan *plan, rdg_prepared **out, r
     }
     if ((rc = rdg_gpu_weights_load(x->weights, plan, x->pool, x->log, e))) goto fail;
     if ((rc = make_states(x, plan, e))) goto fail;
-    rc = rdg_gpu_schedule_create(plan, rdg_device_get_facts(x->device), x->weights, x->steps, &c->schedule, e);
+    rc =
+        rdg_gpu_schedule_create(plan, rdg_device_get_facts(x->device), x->weights, x->steps, &c->schedule, e);
     if (rc) goto fail;
     look_at_attention(c);
     if ((rc = make_buffers(x, c, e))) goto fail;
-    if ((rc = grow(x, &x->scratch, (uint64_t)c->schedule.scratch_bytes + INPUT_ALIGN, false, "scratch", e))) goto fail;
+    if ((rc = grow(x, &x->scratch, (uint64_t)c->schedule.scratch_bytes + INPUT_ALIGN, false, "scratch", e)))
+        goto fail;
     rdg_gpu_recorder r = recorder(x, c, &b, plan->options.n_ctx);
     if ((rc = rdg_gpu_record_needs(&r, &kernel_bytes, &step_bytes, e))) goto fail;
     if ((rc = grow(x, &x->kernel_scratch, kernel_bytes, false, "kernel scratch", e))) goto fail;
@@ -273,7 +285,8 @@ static void gpu_release(rdg_exec *base, rdg_prepared *prepared)
     }
 }
 
-/* Recording and running --------------------------------------------------------------------------------------------- */
+/* Recording and running
+ * --------------------------------------------------------------------------------------------- */
 
 static int64_t bucket(const gpu_prepared *c, int64_t n_visible)
 {
@@ -285,21 +298,23 @@ static int64_t bucket(const gpu_prepared *c, int64_t n_visible)
 }
 
 /* The end of a greedy step: picks the token and puts it where the next step looks for it. */
-static rdg_err record_greedy(gpu_exec *x, const gpu_prepared *c, const rdg_tensor *logits, rdg_list *l, rdg_error *e)
+static rdg_err record_greedy(gpu_exec *x, const gpu_prepared *c, const rdg_tensor *logits, rdg_list *l,
+                             rdg_error *e)
 {
-    rdg_gpu_env env = {.facts = rdg_device_get_facts(x->device), .cache = x->cache,
+    rdg_gpu_env env = {.facts = rdg_device_get_facts(x->device),
+                       .cache = x->cache,
                        .scratch = rdg_buffer_address(x->greedy_scratch)};
     rdg_gpu_dispatch d;
     memset(&d, 0, sizeof d);
     uint64_t inputs = rdg_buffer_address(c->inputs);
-    rdg_greedy_encode(&env, rdg_gpu_address(logits), logits->dim[0], inputs + c->input_offset[0], inputs + c->input_offset[1],
-                      rdg_buffer_address(x->ring), RING, &d);
+    rdg_greedy_encode(&env, rdg_gpu_address(logits), logits->dim[0], inputs + c->input_offset[0],
+                      inputs + c->input_offset[1], rdg_buffer_address(x->ring), RING, &d);
     rdg_list_barrier(l);
     return rdg_gpu_dispatch_all(x->cache, l, &d, 1, e);
 }
 
-static rdg_err record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, bool timestamps, bool greedy, recording **out,
-                      rdg_error *e)
+static rdg_err record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, bool timestamps, bool greedy,
+                      recording **out, rdg_error *e)
 {
     int64_t key = bucket(c, n_visible);
     recording *victim = &c->recordings[0];
@@ -336,7 +351,8 @@ static rdg_err record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, bool time
         rdg_list_destroy(l);
         return rc;
     }
-    *victim = (recording){.list = l, .n_visible = key, .timestamps = timestamps, .greedy = greedy, .used = ++c->clock};
+    *victim = (recording){
+        .list = l, .n_visible = key, .timestamps = timestamps, .greedy = greedy, .used = ++c->clock};
     *out = victim;
     return RDG_OK;
 }
@@ -354,7 +370,8 @@ static rdg_err read_times(const gpu_prepared *c, rdg_list *l, rdg_node_time *tim
     rdg_err rc = rdg_list_read_timestamps(l, ns, (int)n + 1, e);
     memset(times, 0, c->base.plan->n_nodes * sizeof *times);
     for (size_t i = 0; i < n && !rc; i++)
-        times[c->schedule.launches[i].node] = (rdg_node_time){.begin_ns = (int64_t)ns[i], .end_ns = (int64_t)ns[i + 1]};
+        times[c->schedule.launches[i].node] =
+            (rdg_node_time){.begin_ns = (int64_t)ns[i], .end_ns = (int64_t)ns[i + 1]};
     rdg_free(ns);
     return rc;
 }
@@ -385,8 +402,10 @@ static rdg_err start_greedy(gpu_exec *x, rdg_error *e)
 {
     rdg_err rc = RDG_OK;
     if (!x->greedy_scratch)
-        rc = rdg_buffer_create(x->device, RDG_MEMORY_DEVICE, RDG_GREEDY_SCRATCH_BYTES, "greedy", &x->greedy_scratch, e);
-    if (!rc && !x->ring) rc = rdg_buffer_create(x->device, RDG_MEMORY_READBACK, RING * 4, "tokens", &x->ring, e);
+        rc = rdg_buffer_create(x->device, RDG_MEMORY_DEVICE, RDG_GREEDY_SCRATCH_BYTES, "greedy",
+                               &x->greedy_scratch, e);
+    if (!rc && !x->ring)
+        rc = rdg_buffer_create(x->device, RDG_MEMORY_READBACK, RING * 4, "tokens", &x->ring, e);
     rdg_list *l = NULL;
     if (!rc) rc = rdg_list_create(x->device, 0, 0, "start greedy", &l, e);
     if (rc) return rc;
@@ -396,7 +415,8 @@ static rdg_err start_greedy(gpu_exec *x, rdg_error *e)
     return rc;
 }
 
-static rdg_err gpu_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_generate *g, int64_t *n_done, rdg_error *e)
+static rdg_err gpu_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_generate *g, int64_t *n_done,
+                            rdg_error *e)
 {
     gpu_exec *x = (gpu_exec *)base;
     gpu_prepared *c = (gpu_prepared *)prepared;
@@ -424,7 +444,8 @@ static rdg_err gpu_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_ge
         if (rc) break;
         int32_t token = ((const volatile int32_t *)rdg_buffer_host(x->ring))[k % RING];
         if (token < 0) {
-            rc = rdg_fail(e, RDG_E_DEVICE, "the logits at position %lld hold no number", (long long)(g->position + k));
+            rc = rdg_fail(e, RDG_E_DEVICE, "the logits at position %lld hold no number",
+                          (long long)(g->position + k));
             break;
         }
         *n_done = k + 1;
@@ -437,23 +458,28 @@ static rdg_err gpu_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_ge
     return rc;
 }
 
-/* States to and from host memory -------------------------------------------------------------------------------------- */
+/* States to and from host memory
+ * -------------------------------------------------------------------------------------- */
 
-static rdg_err move_state(gpu_exec *x, rdg_state_kind kind, int32_t index, void *dst, const void *src, size_t bytes,
-                          rdg_error *e)
+static rdg_err move_state(gpu_exec *x, rdg_state_kind kind, int32_t index, void *dst, const void *src,
+                          size_t bytes, rdg_error *e)
 {
     const gpu_state *s = find_state(x, kind, index);
     if (!s) return rdg_fail(e, RDG_E_NOT_FOUND, "the session has no state %d of kind %d", index, kind);
     if (s->bytes != bytes)
-        return rdg_fail(e, RDG_E_ARGUMENT, "state %d has %llu bytes, not %zu", index, (unsigned long long)s->bytes, bytes);
+        return rdg_fail(e, RDG_E_ARGUMENT, "state %d has %llu bytes, not %zu", index,
+                        (unsigned long long)s->bytes, bytes);
     rdg_buffer *host = NULL;
     rdg_list *l = NULL;
-    rdg_err rc = rdg_buffer_create(x->device, dst ? RDG_MEMORY_READBACK : RDG_MEMORY_UPLOAD, bytes, "state copy", &host, e);
+    rdg_err rc = rdg_buffer_create(x->device, dst ? RDG_MEMORY_READBACK : RDG_MEMORY_UPLOAD, bytes,
+                                   "state copy", &host, e);
     if (!rc) rc = rdg_list_create(x->device, 0, 0, "state copy", &l, e);
     if (rc) goto done;
     if (src) memcpy(rdg_buffer_host(host), src, bytes);
-    if (dst) rdg_list_copy(l, host, 0, s->buffer, 0, bytes);
-    else rdg_list_copy(l, s->buffer, 0, host, 0, bytes);
+    if (dst)
+        rdg_list_copy(l, host, 0, s->buffer, 0, bytes);
+    else
+        rdg_list_copy(l, s->buffer, 0, host, 0, bytes);
     rc = run_list(x, l, e);
     if (!rc && dst) memcpy(dst, rdg_buffer_host(host), bytes);
 done:
@@ -462,12 +488,14 @@ done:
     return rc;
 }
 
-static rdg_err gpu_read_state(rdg_exec *x, rdg_state_kind kind, int32_t index, void *dst, size_t bytes, rdg_error *e)
+static rdg_err gpu_read_state(rdg_exec *x, rdg_state_kind kind, int32_t index, void *dst, size_t bytes,
+                              rdg_error *e)
 {
     return move_state((gpu_exec *)x, kind, index, dst, NULL, bytes, e);
 }
 
-static rdg_err gpu_write_state(rdg_exec *x, rdg_state_kind kind, int32_t index, const void *src, size_t bytes, rdg_error *e)
+static rdg_err gpu_write_state(rdg_exec *x, rdg_state_kind kind, int32_t index, const void *src, size_t bytes,
+                               rdg_error *e)
 {
     return move_state((gpu_exec *)x, kind, index, NULL, src, bytes, e);
 }
@@ -524,7 +552,8 @@ rdg_err rdg_exec_create_gpu(const rdg_exec_request *r, const rdg_gpu_options *o,
     rdg_device_options d = {.validation = o->validation, .cache_dir = o->cache_dir, .log = r->log};
     if ((rc = rdg_device_open(r->device, &d, &x->device, e))) goto fail;
     const rdg_device_facts *f = rdg_device_get_facts(x->device);
-    rdg_log_info(r->log, "device: %s:%d %s, driver %s: %s", f->backend, f->index, f->name, f->driver, f->reason);
+    rdg_log_info(r->log, "device: %s:%d %s, driver %s: %s", f->backend, f->index, f->name, f->driver,
+                 f->reason);
     if ((rc = rdg_gpu_cache_create(x->device, &x->cache, e))) goto fail;
     if ((rc = rdg_gpu_weights_create(x->device, r->gguf, !o->no_import, &x->weights, e))) goto fail;
     *out = &x->base;

@@ -1,12 +1,13 @@
-/* Nodes → launches. For a plan of one token, what stands around a product or an attention is done by the same kernel:
+/* Nodes → launches. For a plan of one token, what stands around a product or an attention is done by the same
+ * kernel:
  *
  *   rmsnorm → products          the norm is computed by every product itself
  *   two products → glu          one launch
  *   (norm) rope, kv_store, attention   one launch
  *
- * A value that a merged node would have read early is read later now, so places are chosen anew from the launches'
- * lifetimes. They are kept a few launches longer than needed: memory that is used again at once would order launches
- * that are independent. */
+ * A value that a merged node would have read early is read later now, so places are chosen anew from the
+ * launches' lifetimes. They are kept a few launches longer than needed: memory that is used again at once
+ * would order launches that are independent. */
 #include "graph/gpu.h"
 #include "ops/glu/glu.h"
 #include "ops/kv_store/kv_store.h"
@@ -22,9 +23,9 @@ typedef struct matcher {
     const rdg_plan *p;
     const rdg_device_facts *facts;
     const rdg_gpu_weights *weights;
-    int32_t *n_reads;  /* by base value: operands that read it */
-    int32_t *producer; /* by value: the node that writes it whole, -1 if none or several */
-    bool *absorbed;    /* by node: done by another's launch */
+    int32_t *n_reads;       /* by base value: operands that read it */
+    int32_t *producer;      /* by value: the node that writes it whole, -1 if none or several */
+    bool *absorbed;         /* by node: done by another's launch */
     rdg_gpu_launch *merged; /* by node: launch that takes its place; n_reads 0 = none */
 } matcher;
 
@@ -64,8 +65,9 @@ static int32_t made_by(const matcher *m, rdg_value_id v, const rdg_op *op)
     const rdg_plan *p = m->p;
     if (v == RDG_NO_VALUE) return -1;
     rdg_value_id b = rdg_plan_base(p, v);
-    if (!is_scratch(m, b) || (b != v && (p->values[v].offset_bytes != 0 || rdg_tensor_n_elements(&p->values[v].shape) !=
-                                                                               rdg_tensor_n_elements(&p->values[b].shape))))
+    if (!is_scratch(m, b) ||
+        (b != v && (p->values[v].offset_bytes != 0 || rdg_tensor_n_elements(&p->values[v].shape) !=
+                                                          rdg_tensor_n_elements(&p->values[b].shape))))
         return -1;
     int32_t i = m->producer[b];
     return i >= 0 && p->nodes[i].op == op && !m->absorbed[i] ? i : -1;
@@ -95,8 +97,11 @@ static rdg_tensor seen(const matcher *m, rdg_value_id v)
 
 static bool matvec_fits(const matcher *m, const rdg_gpu_launch *l)
 {
-    rdg_tensor w = seen(m, l->weight), w2 = seen(m, l->weight2), x = seen(m, l->x), norm = seen(m, l->norm_weight);
-    rdg_matvec_q8 q = {.weight = &w, .weight2 = l->weight2 != RDG_NO_VALUE ? &w2 : NULL, .x = &x,
+    rdg_tensor w = seen(m, l->weight), w2 = seen(m, l->weight2), x = seen(m, l->x),
+               norm = seen(m, l->norm_weight);
+    rdg_matvec_q8 q = {.weight = &w,
+                       .weight2 = l->weight2 != RDG_NO_VALUE ? &w2 : NULL,
+                       .x = &x,
                        .norm_weight = l->norm_weight != RDG_NO_VALUE ? &norm : NULL};
     return rdg_matvec_q8_accepts(&q, m->facts);
 }
@@ -105,9 +110,14 @@ static bool as_matvec(const matcher *m, size_t i, rdg_gpu_launch *l)
 {
     const rdg_node *n = &m->p->nodes[i];
     if (n->op != &rdg_op_matvec || m->absorbed[i]) return false;
-    *l = (rdg_gpu_launch){.kind = RDG_LAUNCH_MATVEC_STEP, .node = i, .weight = n->operand[RDG_MATMUL_WEIGHT],
-                          .weight2 = RDG_NO_VALUE, .x = n->operand[RDG_MATMUL_X], .norm_weight = RDG_NO_VALUE,
-                          .bias = n->operand[RDG_MATMUL_BIAS], .residual = n->operand[RDG_MATMUL_RESIDUAL],
+    *l = (rdg_gpu_launch){.kind = RDG_LAUNCH_MATVEC_STEP,
+                          .node = i,
+                          .weight = n->operand[RDG_MATMUL_WEIGHT],
+                          .weight2 = RDG_NO_VALUE,
+                          .x = n->operand[RDG_MATMUL_X],
+                          .norm_weight = RDG_NO_VALUE,
+                          .bias = n->operand[RDG_MATMUL_BIAS],
+                          .residual = n->operand[RDG_MATMUL_RESIDUAL],
                           .out = n->operand[RDG_MATMUL_OUT]};
     return matvec_fits(m, l);
 }
@@ -117,7 +127,8 @@ static void match_glu(matcher *m, size_t i)
 {
     const rdg_plan *p = m->p;
     const rdg_node *n = &p->nodes[i];
-    int32_t a = made_by(m, n->operand[RDG_GLU_GATE], &rdg_op_matvec), b = made_by(m, n->operand[RDG_GLU_UP], &rdg_op_matvec);
+    int32_t a = made_by(m, n->operand[RDG_GLU_GATE], &rdg_op_matvec),
+            b = made_by(m, n->operand[RDG_GLU_UP], &rdg_op_matvec);
     rdg_gpu_launch la, lb;
     if (a < 0 || b < 0 || a == b || !as_matvec(m, (size_t)a, &la) || !as_matvec(m, (size_t)b, &lb)) return;
     if (la.x != lb.x || la.bias != RDG_NO_VALUE || lb.bias != RDG_NO_VALUE || la.residual != RDG_NO_VALUE ||
@@ -138,7 +149,8 @@ static void match_norm(matcher *m, size_t i)
 {
     const rdg_plan *p = m->p;
     const rdg_node *norm = &p->nodes[i];
-    rdg_value_id out = norm->operand[RDG_RMSNORM_OUT], x = norm->operand[RDG_RMSNORM_X], w = norm->operand[RDG_RMSNORM_WEIGHT];
+    rdg_value_id out = norm->operand[RDG_RMSNORM_OUT], x = norm->operand[RDG_RMSNORM_X],
+                 w = norm->operand[RDG_RMSNORM_WEIGHT];
     rdg_rmsnorm_params np;
     memcpy(&np, norm->params, sizeof np);
     if (w == RDG_NO_VALUE || !is_scratch(m, out) || m->producer[out] != (int32_t)i) return;
@@ -146,7 +158,9 @@ static void match_norm(matcher *m, size_t i)
     for (int pass = 0; pass < 2; pass++) {
         for (size_t k = i + 1; k < p->n_nodes; k++) {
             rdg_gpu_launch *l = &m->merged[k];
-            if (!l->n_reads || l->kind != RDG_LAUNCH_MATVEC_STEP || made_by(m, l->x, &rdg_op_rmsnorm) != (int32_t)i) continue;
+            if (!l->n_reads || l->kind != RDG_LAUNCH_MATVEC_STEP ||
+                made_by(m, l->x, &rdg_op_rmsnorm) != (int32_t)i)
+                continue;
             rdg_gpu_launch with = *l;
             with.x = x;
             with.norm_weight = w;
@@ -171,7 +185,8 @@ static int32_t store_of(const matcher *m, rdg_value_id cache)
 {
     int32_t found = -1;
     for (size_t i = 0; i < m->p->n_nodes; i++) {
-        if (m->p->nodes[i].op != &rdg_op_kv_store || m->p->nodes[i].operand[RDG_KV_STORE_CACHE] != cache) continue;
+        if (m->p->nodes[i].op != &rdg_op_kv_store || m->p->nodes[i].operand[RDG_KV_STORE_CACHE] != cache)
+            continue;
         if (found >= 0) return -1;
         found = (int32_t)i;
     }
@@ -193,10 +208,16 @@ static void match_attention(matcher *m, size_t i)
 {
     const rdg_plan *p = m->p;
     const rdg_node *n = &p->nodes[i];
-    rdg_gpu_launch l = {.kind = RDG_LAUNCH_ATTENTION_STEP, .node = i, .k_cache = n->operand[RDG_ATTENTION_K],
-                        .v_cache = n->operand[RDG_ATTENTION_V], .sinks = n->operand[RDG_ATTENTION_SINKS],
-                        .out = n->operand[RDG_ATTENTION_OUT], .q_norm = RDG_NO_VALUE, .k_norm = RDG_NO_VALUE,
-                        .factors = RDG_NO_VALUE, .n_reads = 1};
+    rdg_gpu_launch l = {.kind = RDG_LAUNCH_ATTENTION_STEP,
+                        .node = i,
+                        .k_cache = n->operand[RDG_ATTENTION_K],
+                        .v_cache = n->operand[RDG_ATTENTION_V],
+                        .sinks = n->operand[RDG_ATTENTION_SINKS],
+                        .out = n->operand[RDG_ATTENTION_OUT],
+                        .q_norm = RDG_NO_VALUE,
+                        .k_norm = RDG_NO_VALUE,
+                        .factors = RDG_NO_VALUE,
+                        .n_reads = 1};
     memcpy(&l.attention, n->params, sizeof l.attention);
     int32_t ks = store_of(m, l.k_cache), vs = store_of(m, l.v_cache), q_rope, q_norm, k_rope, k_norm;
     if (ks < 0 || vs < 0 || (size_t)ks > i || (size_t)vs > i) return;
@@ -206,7 +227,9 @@ static void match_attention(matcher *m, size_t i)
     if ((q_rope >= 0) != (k_rope >= 0) || (q_norm >= 0) != (k_norm >= 0)) return;
     if (q_rope >= 0) {
         const rdg_node *a = &p->nodes[q_rope], *b = &p->nodes[k_rope];
-        if (memcmp(a->params, b->params, sizeof l.rope) || a->operand[RDG_ROPE_FACTORS] != b->operand[RDG_ROPE_FACTORS]) return;
+        if (memcmp(a->params, b->params, sizeof l.rope) ||
+            a->operand[RDG_ROPE_FACTORS] != b->operand[RDG_ROPE_FACTORS])
+            return;
         memcpy(&l.rope, a->params, sizeof l.rope);
         l.has_rope = true;
         l.factors = a->operand[RDG_ROPE_FACTORS];
@@ -220,11 +243,18 @@ static void match_attention(matcher *m, size_t i)
         l.q_norm = p->nodes[q_norm].operand[RDG_RMSNORM_WEIGHT];
         l.k_norm = p->nodes[k_norm].operand[RDG_RMSNORM_WEIGHT];
     }
-    rdg_tensor q = seen(m, l.q), k = seen(m, l.k), v = seen(m, l.v), kc = seen(m, l.k_cache), vc = seen(m, l.v_cache),
-               out = seen(m, l.out), qn = seen(m, l.q_norm), kn = seen(m, l.k_norm);
-    rdg_attention_step s = {.q = &q, .k = &k, .v = &v, .k_cache = &kc, .v_cache = &vc, .out = &out,
-                            .q_norm = l.q_norm != RDG_NO_VALUE ? &qn : NULL, .k_norm = l.k_norm != RDG_NO_VALUE ? &kn : NULL,
-                            .rope = l.has_rope ? &l.rope : NULL, .params = l.attention};
+    rdg_tensor q = seen(m, l.q), k = seen(m, l.k), v = seen(m, l.v), kc = seen(m, l.k_cache),
+               vc = seen(m, l.v_cache), out = seen(m, l.out), qn = seen(m, l.q_norm), kn = seen(m, l.k_norm);
+    rdg_attention_step s = {.q = &q,
+                            .k = &k,
+                            .v = &v,
+                            .k_cache = &kc,
+                            .v_cache = &vc,
+                            .out = &out,
+                            .q_norm = l.q_norm != RDG_NO_VALUE ? &qn : NULL,
+                            .k_norm = l.k_norm != RDG_NO_VALUE ? &kn : NULL,
+                            .rope = l.has_rope ? &l.rope : NULL,
+                            .params = l.attention};
     /* q and k of the whole projection at once (olmo2) are not heads: rows of the norm must be heads */
     if (l.q_norm != RDG_NO_VALUE && (q.dim[0] != qn.dim[0] || k.dim[0] != kn.dim[0])) return;
     if (!rdg_attention_step_accepts(&s, m->facts)) return;
@@ -273,7 +303,8 @@ static void list_values(const rdg_plan *p, rdg_gpu_launch *l)
         for (int k = 0; k < RDG_COUNTOF(reads); k++) add_value(l->reads, &l->n_reads, reads[k]);
         return;
     }
-    const rdg_value_id reads[] = {l->q, l->k, l->v, l->sinks, l->q_norm, l->k_norm, l->k_cache, l->v_cache, p->positions};
+    const rdg_value_id reads[] = {l->q,      l->k,       l->v,       l->sinks,    l->q_norm,
+                                  l->k_norm, l->k_cache, l->v_cache, p->positions};
     for (int k = 0; k < RDG_COUNTOF(reads); k++) add_value(l->reads, &l->n_reads, reads[k]);
     add_value(l->writes, &l->n_writes, l->k_cache);
     add_value(l->writes, &l->n_writes, l->v_cache);
@@ -320,7 +351,8 @@ static rdg_err place(const rdg_plan *p, rdg_gpu_schedule *s, rdg_error *e)
         const rdg_value *v = &p->values[i];
         if (lives[i].first < 0 || (v->kind != RDG_VALUE_SCRATCH && v->kind != RDG_VALUE_OUTPUT)) continue;
         lifetime l = lives[i];
-        l.last = v->kind == RDG_VALUE_OUTPUT ? (int64_t)s->n : l.last + (p->options.n_tokens <= 8 ? KEEP_LAUNCHES : 0);
+        l.last = v->kind == RDG_VALUE_OUTPUT ? (int64_t)s->n
+                                             : l.last + (p->options.n_tokens <= 8 ? KEEP_LAUNCHES : 0);
         l.bytes = rdg_round_up(rdg_tensor_bytes(&v->shape), PLACE_ALIGN);
         lives[n++] = l;
     }
@@ -344,8 +376,8 @@ static rdg_err place(const rdg_plan *p, rdg_gpu_schedule *s, rdg_error *e)
     return RDG_OK;
 }
 
-rdg_err rdg_gpu_schedule_create(const rdg_plan *p, const rdg_device_facts *f, const rdg_gpu_weights *w, bool step,
-                                rdg_gpu_schedule *out, rdg_error *e)
+rdg_err rdg_gpu_schedule_create(const rdg_plan *p, const rdg_device_facts *f, const rdg_gpu_weights *w,
+                                bool step, rdg_gpu_schedule *out, rdg_error *e)
 {
     *out = (rdg_gpu_schedule){0};
     matcher m = {.p = p, .facts = f, .weights = w};

@@ -1,5 +1,5 @@
-/* Launches → one command list. A barrier is recorded only where a launch touches memory that a launch since the last
- * barrier wrote, or writes memory that one read: independent branches run side by side. */
+/* Launches → one command list. A barrier is recorded only where a launch touches memory that a launch since
+ * the last barrier wrote, or writes memory that one read: independent branches run side by side. */
 #include "graph/gpu.h"
 
 #include <string.h>
@@ -23,7 +23,8 @@ typedef struct hazards {
 
 static void use(hazards *h, uint64_t begin, uint64_t bytes, bool written)
 {
-    if (begin && bytes && h->n_now < RDG_COUNTOF(h->now)) h->now[h->n_now++] = (range){begin, begin + bytes, written};
+    if (begin && bytes && h->n_now < RDG_COUNTOF(h->now))
+        h->now[h->n_now++] = (range){begin, begin + bytes, written};
 }
 
 /* Barrier if needed, then the launch's ranges join the pending ones. */
@@ -62,18 +63,19 @@ static void use_value(const rdg_gpu_recorder *r, hazards *h, rdg_value_id v, boo
     use(h, rdg_gpu_address(&t), (uint64_t)bytes, written);
 }
 
-static rdg_err node_call(const rdg_gpu_recorder *r, const rdg_gpu_launch *l, rdg_op_call *call, const rdg_variant **v,
-                         rdg_error *e)
+static rdg_err node_call(const rdg_gpu_recorder *r, const rdg_gpu_launch *l, rdg_op_call *call,
+                         const rdg_variant **v, rdg_error *e)
 {
     const rdg_node *n = &r->plan->nodes[l->node];
     rdg_plan_call(r->plan, l->node, call);
     for (int k = 0; k < n->op->n_operands; k++)
         if (n->operand[k] != RDG_NO_VALUE) r->binding.bind(r->binding.user, n->operand[k], &call->operand[k]);
     call->n_visible = r->n_visible;
-    *v = rdg_op_select(call, RDG_BACKEND_VULKAN, rdg_device_get_facts(rdg_gpu_cache_device(r->cache))->features, r->variant);
+    *v = rdg_op_select(call, RDG_BACKEND_VULKAN,
+                       rdg_device_get_facts(rdg_gpu_cache_device(r->cache))->features, r->variant);
     if (*v) return RDG_OK;
-    return rdg_fail(e, RDG_E_UNSUPPORTED, "no GPU kernel for operation %zu (%s %s, block %d, %s)", l->node, n->op->name,
-                    n->tag ? n->tag : "", n->layer, rdg_type_name(call->operand[0].type));
+    return rdg_fail(e, RDG_E_UNSUPPORTED, "no GPU kernel for operation %zu (%s %s, block %d, %s)", l->node,
+                    n->op->name, n->tag ? n->tag : "", n->layer, rdg_type_name(call->operand[0].type));
 }
 
 typedef struct step_tensors {
@@ -91,24 +93,40 @@ static const rdg_tensor *keep(const rdg_gpu_recorder *r, step_tensors *s, rdg_va
 static rdg_matvec_q8 matvec_of(const rdg_gpu_recorder *r, const rdg_gpu_launch *l, step_tensors *s)
 {
     s->n = 0;
-    return (rdg_matvec_q8){.weight = keep(r, s, l->weight), .weight2 = keep(r, s, l->weight2), .x = keep(r, s, l->x),
-                           .norm_weight = keep(r, s, l->norm_weight), .bias = keep(r, s, l->bias),
-                           .residual = keep(r, s, l->residual), .out = keep(r, s, l->out), .eps = l->eps, .glu = l->glu};
+    return (rdg_matvec_q8){.weight = keep(r, s, l->weight),
+                           .weight2 = keep(r, s, l->weight2),
+                           .x = keep(r, s, l->x),
+                           .norm_weight = keep(r, s, l->norm_weight),
+                           .bias = keep(r, s, l->bias),
+                           .residual = keep(r, s, l->residual),
+                           .out = keep(r, s, l->out),
+                           .eps = l->eps,
+                           .glu = l->glu};
 }
 
 static rdg_attention_step attention_of(const rdg_gpu_recorder *r, const rdg_gpu_launch *l, step_tensors *s)
 {
     s->n = 0;
     const rdg_tensor *factors = keep(r, s, l->has_rope ? l->factors : RDG_NO_VALUE);
-    return (rdg_attention_step){.q = keep(r, s, l->q), .k = keep(r, s, l->k), .v = keep(r, s, l->v),
-                                .k_cache = keep(r, s, l->k_cache), .v_cache = keep(r, s, l->v_cache),
-                                .pos = keep(r, s, r->plan->positions), .sinks = keep(r, s, l->sinks),
-                                .out = keep(r, s, l->out), .q_norm = keep(r, s, l->q_norm), .k_norm = keep(r, s, l->k_norm),
-                                .rope = l->has_rope ? &l->rope : NULL, .factors = factors ? factors->data : NULL,
-                                .params = l->attention, .eps = l->eps, .n_visible_max = r->n_visible};
+    return (rdg_attention_step){.q = keep(r, s, l->q),
+                                .k = keep(r, s, l->k),
+                                .v = keep(r, s, l->v),
+                                .k_cache = keep(r, s, l->k_cache),
+                                .v_cache = keep(r, s, l->v_cache),
+                                .pos = keep(r, s, r->plan->positions),
+                                .sinks = keep(r, s, l->sinks),
+                                .out = keep(r, s, l->out),
+                                .q_norm = keep(r, s, l->q_norm),
+                                .k_norm = keep(r, s, l->k_norm),
+                                .rope = l->has_rope ? &l->rope : NULL,
+                                .factors = factors ? factors->data : NULL,
+                                .params = l->attention,
+                                .eps = l->eps,
+                                .n_visible_max = r->n_visible};
 }
 
-rdg_err rdg_gpu_record_needs(const rdg_gpu_recorder *r, uint64_t *scratch, uint64_t *step_scratch, rdg_error *e)
+rdg_err rdg_gpu_record_needs(const rdg_gpu_recorder *r, uint64_t *scratch, uint64_t *step_scratch,
+                             rdg_error *e)
 {
     rdg_gpu_env env = {.facts = rdg_device_get_facts(rdg_gpu_cache_device(r->cache))};
     *scratch = *step_scratch = 0;
@@ -131,7 +149,8 @@ rdg_err rdg_gpu_record_needs(const rdg_gpu_recorder *r, uint64_t *scratch, uint6
 
 static rdg_err record_step(const rdg_gpu_recorder *r, const rdg_gpu_launch *l, rdg_list *list, rdg_error *e)
 {
-    rdg_gpu_env env = {.facts = rdg_device_get_facts(rdg_gpu_cache_device(r->cache)), .cache = r->cache,
+    rdg_gpu_env env = {.facts = rdg_device_get_facts(rdg_gpu_cache_device(r->cache)),
+                       .cache = r->cache,
                        .scratch = r->step_scratch ? rdg_buffer_address(r->step_scratch) : 0};
     rdg_gpu_dispatch d;
     memset(&d, 0, sizeof d);
@@ -175,7 +194,8 @@ rdg_err rdg_gpu_record_plan(const rdg_gpu_recorder *r, rdg_list *list, rdg_error
                 const rdg_tensor *t = &call.operand[v->gpu->prepares - 1];
                 source.begin = rdg_gpu_address(t);
                 source.end = source.begin + (uint64_t)(t->stride[1] * t->dim[1]);
-                again = h->prepared_by == v->gpu->prepares && source.begin == h->prepared.begin && source.end == h->prepared.end;
+                again = h->prepared_by == v->gpu->prepares && source.begin == h->prepared.begin &&
+                        source.end == h->prepared.end;
             }
             if (scratch) use(h, rdg_buffer_address(r->scratch), rdg_buffer_bytes(r->scratch), !again);
             order(h, list);

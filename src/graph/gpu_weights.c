@@ -1,6 +1,6 @@
-/* Weights on the device. On a unified device the file's map is imported and nothing is copied; elsewhere they are
- * uploaded once, in file order, into buffers of about a gibibyte. Rows of formats with odd blocks are turned planar on
- * the way (ops/gpu_planar.h); they lie in buffers of their own, whose tag says so. */
+/* Weights on the device. On a unified device the file's map is imported and nothing is copied; elsewhere they
+ * are uploaded once, in file order, into buffers of about a gibibyte. Rows of formats with odd blocks are
+ * turned planar on the way (ops/gpu_planar.h); they lie in buffers of their own, whose tag says so. */
 #include "graph/gpu.h"
 #include "base/clock.h"
 #include "device/upload.h"
@@ -29,7 +29,8 @@ struct rdg_gpu_weights {
     double seconds;
 };
 
-rdg_err rdg_gpu_weights_create(rdg_device *d, const rdg_gguf *g, bool import, rdg_gpu_weights **out, rdg_error *e)
+rdg_err rdg_gpu_weights_create(rdg_device *d, const rdg_gguf *g, bool import, rdg_gpu_weights **out,
+                               rdg_error *e)
 {
     *out = NULL;
     rdg_gpu_weights *w = rdg_alloc(sizeof *w);
@@ -52,7 +53,8 @@ void rdg_gpu_weights_destroy(rdg_gpu_weights *w)
 {
     if (!w) return;
     for (size_t i = 0; i < w->n_chunks; i++) rdg_buffer_destroy(w->chunks[i].buffer);
-    for (int i = 0; w->parts && w->gguf && i < rdg_gguf_n_parts(w->gguf); i++) rdg_buffer_destroy(w->parts[i]);
+    for (int i = 0; w->parts && w->gguf && i < rdg_gguf_n_parts(w->gguf); i++)
+        rdg_buffer_destroy(w->parts[i]);
     rdg_free(w->chunks);
     rdg_free(w->parts);
     rdg_free(w->places);
@@ -88,7 +90,8 @@ static bool import_tensor(rdg_gpu_weights *w, const rdg_gguf_tensor *t, const rd
         if (part->map.fd < 0 || (uintptr_t)part->data % a) return false;
         rdg_error why;
         uint64_t bytes = (part->bytes + a - 1) / a * a; /* the map covers its last page */
-        if (rdg_buffer_import(w->device, (void *)(uintptr_t)part->data, bytes, "weights", &w->parts[t->part], &why)) {
+        if (rdg_buffer_import(w->device, (void *)(uintptr_t)part->data, bytes, "weights", &w->parts[t->part],
+                              &why)) {
             rdg_log_info(log, "weights are copied: %s", why.message);
             w->import = false;
             return false;
@@ -99,10 +102,11 @@ static bool import_tensor(rdg_gpu_weights *w, const rdg_gguf_tensor *t, const rd
     return true;
 }
 
-static rdg_err reserve(rdg_gpu_weights *w, uint64_t bytes, uint32_t tag, uint64_t still_to_come, rdg_gpu_place *out,
-                       rdg_error *e)
+static rdg_err reserve(rdg_gpu_weights *w, uint64_t bytes, uint32_t tag, uint64_t still_to_come,
+                       rdg_gpu_place *out, rdg_error *e)
 {
-    bytes = (uint64_t)rdg_round_up((int64_t)bytes, ALIGN_BYTES) + ALIGN_BYTES; /* kernels may read a little past the end */
+    bytes = (uint64_t)rdg_round_up((int64_t)bytes, ALIGN_BYTES) +
+            ALIGN_BYTES; /* kernels may read a little past the end */
     for (size_t i = w->n_chunks; i-- > 0;) {
         chunk *c = &w->chunks[i];
         if (rdg_buffer_tag(c->buffer) != tag || rdg_buffer_bytes(c->buffer) - c->used < bytes) continue;
@@ -140,7 +144,8 @@ static int by_file_order(const void *a, const void *b)
     return x->src < y->src ? -1 : x->src > y->src;
 }
 
-rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *pool, const rdg_log *log, rdg_error *e)
+rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *pool, const rdg_log *log,
+                             rdg_error *e)
 {
     rdg_upload_piece *pieces = rdg_alloc_array(p->n_values + 1, sizeof *pieces);
     const rdg_gguf_tensor **missing = rdg_alloc_array(p->n_values + 1, sizeof *missing);
@@ -170,7 +175,8 @@ rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *po
         }
         to_come[planar] -= (uint64_t)rdg_round_up((int64_t)t->bytes, ALIGN_BYTES) + ALIGN_BYTES;
         w->places[tensor_index(w, t)] = place;
-        pieces[i] = (rdg_upload_piece){.dst = place.buffer, .dst_offset = place.offset, .src = t->data, .bytes = t->bytes};
+        pieces[i] = (rdg_upload_piece){
+            .dst = place.buffer, .dst_offset = place.offset, .src = t->data, .bytes = t->bytes};
         if (planar) {
             pieces[i].row_bytes = (uint64_t)rdg_type_row_bytes(t->type, t->dim[0]);
             pieces[i].rewrite = rewrite;
@@ -188,8 +194,11 @@ rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *po
         for (size_t i = 0; i < n; i++) w->places[tensor_index(w, missing[i])] = (rdg_gpu_place){0};
         goto done;
     }
-    rdg_log_info(log, "%zu weights, %.2f GB to the device in %.2f s: %.1f GB/s (%.2f s reading, %.2f s waiting for the bus)", n,
-                 (double)st.bytes * 1e-9, st.seconds, (double)st.bytes * 1e-9 / st.seconds, st.fill_seconds, st.wait_seconds);
+    rdg_log_info(log,
+                 "%zu weights, %.2f GB to the device in %.2f s: %.1f GB/s (%.2f s reading, %.2f s waiting "
+                 "for the bus)",
+                 n, (double)st.bytes * 1e-9, st.seconds, (double)st.bytes * 1e-9 / st.seconds,
+                 st.fill_seconds, st.wait_seconds);
 done:
     rdg_free(missing);
     rdg_free(pieces);

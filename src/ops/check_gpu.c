@@ -8,7 +8,8 @@ static rdg_err run(void *user, const rdg_variant *v, rdg_op_call *call, int conf
     return rdg_gpu_run_host(((rdg_check_gpu *)user)->cache, v, call, e);
 }
 
-rdg_err rdg_check_gpu_create(rdg_check_gpu *c, const char *device, bool validation, rdg_check_runner *runner, rdg_error *e)
+rdg_err rdg_check_gpu_create(rdg_check_gpu *c, const char *device, bool validation, rdg_check_runner *runner,
+                             rdg_error *e)
 {
     *c = (rdg_check_gpu){0};
     rdg_device_options o = {.validation = validation};
@@ -20,8 +21,12 @@ rdg_err rdg_check_gpu_create(rdg_check_gpu *c, const char *device, bool validati
     }
     const rdg_device_facts *f = rdg_device_get_facts(c->device);
     snprintf(c->name, sizeof c->name, "%s:%d %.240s", f->backend, f->index, f->name);
-    *runner = (rdg_check_runner){.backend = RDG_BACKEND_VULKAN, .device = c->name, .features = f->features, .n_configs = 1,
-                                 .run = run, .user = c};
+    *runner = (rdg_check_runner){.backend = RDG_BACKEND_VULKAN,
+                                 .device = c->name,
+                                 .features = f->features,
+                                 .n_configs = 1,
+                                 .run = run,
+                                 .user = c};
     return RDG_OK;
 }
 

@@ -12,7 +12,8 @@ typedef struct rdg_check_gpu {
 } rdg_check_gpu;
 
 /* device: "vulkan", "vulkan:1". validation: also fail on what the API's validation layer complains about. */
-rdg_err rdg_check_gpu_create(rdg_check_gpu *c, const char *device, bool validation, rdg_check_runner *runner, rdg_error *e);
+rdg_err rdg_check_gpu_create(rdg_check_gpu *c, const char *device, bool validation, rdg_check_runner *runner,
+                             rdg_error *e);
 void rdg_check_gpu_finish(rdg_check_gpu *c);
 
 #endif

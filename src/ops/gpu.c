@@ -167,10 +167,11 @@ rdg_err rdg_gpu_dispatch_all(rdg_gpu_cache *c, rdg_list *l, const rdg_gpu_dispat
     return RDG_OK;
 }
 
-rdg_err rdg_gpu_record(rdg_gpu_cache *c, rdg_list *l, const rdg_op_call *call, const rdg_variant *v, uint64_t scratch,
-                       uint64_t prepared, rdg_error *e)
+rdg_err rdg_gpu_record(rdg_gpu_cache *c, rdg_list *l, const rdg_op_call *call, const rdg_variant *v,
+                       uint64_t scratch, uint64_t prepared, rdg_error *e)
 {
-    rdg_gpu_env env = {.facts = rdg_device_get_facts(c->device), .cache = c, .scratch = scratch, .prepared = prepared};
+    rdg_gpu_env env = {
+        .facts = rdg_device_get_facts(c->device), .cache = c, .scratch = scratch, .prepared = prepared};
     rdg_gpu_dispatch d[RDG_GPU_MAX_DISPATCHES];
     memset(d, 0, sizeof d);
     rdg_error why = {.code = RDG_E_INTERNAL};

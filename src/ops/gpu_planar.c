@@ -27,7 +27,8 @@ static const planar_row *find(rdg_type type)
 
 bool rdg_gpu_can_be_planar(rdg_type type, int64_t n_columns)
 {
-    return find(type) && n_columns % rdg_type_block_elems(type) == 0 && n_columns / rdg_type_block_elems(type) % 8 == 0;
+    return find(type) && n_columns % rdg_type_block_elems(type) == 0 &&
+           n_columns / rdg_type_block_elems(type) % 8 == 0;
 }
 
 void rdg_gpu_make_planar(rdg_type type, int64_t n_columns, const void *row, void *out)
@@ -44,5 +45,6 @@ void rdg_gpu_make_planar(rdg_type type, int64_t n_columns, const void *row, void
 
 uint32_t rdg_gpu_weight_type(const rdg_tensor *t)
 {
-    return (uint32_t)t->type + (t->buffer && rdg_buffer_tag(t->buffer) == RDG_GPU_PLANAR ? RDG_GPU_PLANAR : 0);
+    return (uint32_t)t->type +
+           (t->buffer && rdg_buffer_tag(t->buffer) == RDG_GPU_PLANAR ? RDG_GPU_PLANAR : 0);
 }

@@ -16,7 +16,8 @@ typedef struct gauge {
 } gauge;
 
 /* Seconds of the dispatch, the best of REPEATS. */
-static rdg_err time_dispatch(gauge *g, const rdg_gpu_dispatch *d, int times, bool barriers, double *best, rdg_error *e)
+static rdg_err time_dispatch(gauge *g, const rdg_gpu_dispatch *d, int times, bool barriers, double *best,
+                             rdg_error *e)
 {
     bool stamps = rdg_device_get_facts(g->d)->timestamp_ns > 0;
     rdg_list *l = NULL;
@@ -54,7 +55,8 @@ static rdg_err memory_roof(gauge *g, uint32_t kind, double bytes_per_byte, doubl
     struct {
         uint64_t a, b, c;
         uint32_t n;
-    } push = {rdg_buffer_address(g->a), rdg_buffer_address(g->b), rdg_buffer_address(g->c), (uint32_t)(g->bytes / 16)};
+    } push = {rdg_buffer_address(g->a), rdg_buffer_address(g->b), rdg_buffer_address(g->c),
+              (uint32_t)(g->bytes / 16)};
     double best = 0;
     *out = 0;
     /* how many workgroups fill a device is not a fact it gives: the best of a few */
@@ -68,7 +70,8 @@ static rdg_err memory_roof(gauge *g, uint32_t kind, double bytes_per_byte, doubl
     return RDG_OK;
 }
 
-static rdg_err compute_roof(gauge *g, const char *module, uint32_t kind, double ops_a_turn, double *out, rdg_error *e)
+static rdg_err compute_roof(gauge *g, const char *module, uint32_t kind, double ops_a_turn, double *out,
+                            rdg_error *e)
 {
     struct {
         uint64_t result;
@@ -140,10 +143,13 @@ rdg_err rdg_gpu_measure_roofs(rdg_device *d, rdg_gpu_roofs *out, rdg_error *e)
     if (!rc) rc = memory_roof(&g, 2, 3, &out->triad, e);
     if (!rc) rc = upload_roof(&g, &out->upload, e);
     if (!rc) rc = compute_roof(&g, "roof_compute", 0, 64 * 2, &out->fp32, e);
-    if (!rc && (f->features & RDG_GPU_FLOAT16)) rc = compute_roof(&g, "roof_compute", 1, 64 * 4, &out->fp16, e);
-    if (!rc && (f->features & RDG_GPU_INT8_DOT_ANY)) rc = compute_roof(&g, "roof_compute", 2, 64 * 8, &out->int8, e);
+    if (!rc && (f->features & RDG_GPU_FLOAT16))
+        rc = compute_roof(&g, "roof_compute", 1, 64 * 4, &out->fp16, e);
+    if (!rc && (f->features & RDG_GPU_INT8_DOT_ANY))
+        rc = compute_roof(&g, "roof_compute", 2, 64 * 8, &out->int8, e);
     /* 32 products of 16 x 16 x 16 a subgroup of 32 and turn */
-    if (!rc && (f->features & RDG_GPU_MATRIX_F16) && (f->features & RDG_GPU_SUBGROUP_32) && rdg_gpu_module_find("roof_matrix"))
+    if (!rc && (f->features & RDG_GPU_MATRIX_F16) && (f->features & RDG_GPU_SUBGROUP_32) &&
+        rdg_gpu_module_find("roof_matrix"))
         rc = compute_roof(&g, "roof_matrix", 0, 32.0 * 2 * 4096 / 32, &out->matrix_fp16, e);
     if (!rc) rc = launch_roof(&g, &out->launch_seconds, e);
     rdg_buffer_destroy(g.c);

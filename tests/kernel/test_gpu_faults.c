@@ -1,6 +1,7 @@
-/* The Nth call of a device fails, for N = 1, 2, …, in load, prefill and decode: no crash, no leak, an error that says what
- * was going on, and a session that works again afterwards unless the device was lost. Runs on the trace device, which
- * computes nothing: only what happens around the kernels is looked at. Usage: test_gpu_faults GOLDEN_DIR */
+/* The Nth call of a device fails, for N = 1, 2, …, in load, prefill and decode: no crash, no leak, an error
+ * that says what was going on, and a session that works again afterwards unless the device was lost. Runs on
+ * the trace device, which computes nothing: only what happens around the kernels is looked at. Usage:
+ * test_gpu_faults GOLDEN_DIR */
 #include "device/trace/trace.h"
 #include "engine/session_internal.h"
 #include "graph/gpu_exec.h"
@@ -29,7 +30,8 @@ static rdg_err use(rdg_session *s, rdg_error *e)
     rdg_err rc = rdg_session_eval(s, prompt, PROMPT, RDG_LOGITS_LAST, e);
     if (!rc) rc = rdg_session_eval(s, prompt, 1, RDG_LOGITS_LAST, e);
     if (!rc) rc = rdg_session_plan(s, 1, 1, &prepared, e);
-    rdg_generate g = {.token = 3, .position = (int32_t)rdg_session_n_past(s), .n = 3, .on_token = stop, .user = &picked};
+    rdg_generate g = {
+        .token = 3, .position = (int32_t)rdg_session_n_past(s), .n = 3, .on_token = stop, .user = &picked};
     return rc ? rc : s->exec->class->generate(s->exec, prepared, &g, &n_done, e);
 }
 
@@ -66,7 +68,8 @@ static bool fail_nth(rdg_model *m, int64_t nth, rdg_err code, bool *past)
         rdg_session_reset(s);
         rc = use(s, &again);
         if (code == RDG_E_DEVICE_LOST ? rc != RDG_E_DEVICE_LOST : rc != RDG_OK) {
-            printf("call %lld failed; afterwards: %s, \"%s\"\n", (long long)nth, rdg_err_name(rc), again.message);
+            printf("call %lld failed; afterwards: %s, \"%s\"\n", (long long)nth, rdg_err_name(rc),
+                   again.message);
             ok = false;
         }
     }
@@ -94,7 +97,8 @@ int main(int argc, char **argv)
     for (int c = 0; c < 3; c++) {
         bool past = false;
         /* every call at first, then further and further apart: most are dispatches of one list or another */
-        for (int64_t nth = 1; !past && nth < MAX_CALLS; nth += nth < 60 ? 1 : 7, n++) failures += !fail_nth(m, nth, codes[c], &past);
+        for (int64_t nth = 1; !past && nth < MAX_CALLS; nth += nth < 60 ? 1 : 7, n++)
+            failures += !fail_nth(m, nth, codes[c], &past);
         if (!past) {
             printf("still failing at call %d\n", MAX_CALLS);
             failures++;

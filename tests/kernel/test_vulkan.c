@@ -1,7 +1,8 @@
-/* The GPU's own kernels against references in double precision: decoding of every block format bit for bit, products with
- * 8-bit activations with all that is merged into them, the f16 product (on matrix units where the device has them, and
- * emulated everywhere), and the attention of a decode step against norm, rope and attention one after the other.
- * Fresh random data each run; the seed is printed. Usage: test_vulkan [DEVICE [SEED [all]]]; without a device it is skipped. */
+/* The GPU's own kernels against references in double precision: decoding of every block format bit for bit,
+ * products with 8-bit activations with all that is merged into them, the f16 product (on matrix units where
+ * the device has them, and emulated everywhere), and the attention of a decode step against norm, rope and
+ * attention one after the other. Fresh random data each run; the seed is printed. Usage: test_vulkan [DEVICE
+ * [SEED [all]]]; without a device it is skipped. */
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/half.h"
@@ -39,7 +40,8 @@ static void verdict(bench *b, bool ok, const char *what, double error, double bo
     double now = rdg_clock_seconds();
     if (now - last > 5 && last > 0) printf("(%.1f s) ", now - last);
     last = now;
-    if (!ok || getenv("VERBOSE")) printf("%-60s error %.3g (bound %.3g) %s\n", what, error, bound, ok ? "ok" : "FAIL");
+    if (!ok || getenv("VERBOSE"))
+        printf("%-60s error %.3g (bound %.3g) %s\n", what, error, bound, ok ? "ok" : "FAIL");
 }
 
 static void die(const rdg_error *e)
@@ -49,7 +51,8 @@ static void die(const rdg_error *e)
 }
 
 /* A device buffer with a guard of NaNs behind it and, if given, contents. */
-static rdg_tensor on_device(bench *b, rdg_type type, int64_t d0, int64_t d1, int64_t d2, const void *data, bool planar)
+static rdg_tensor on_device(bench *b, rdg_type type, int64_t d0, int64_t d1, int64_t d2, const void *data,
+                            bool planar)
 {
     rdg_tensor t;
     rdg_error e;
@@ -65,13 +68,16 @@ static rdg_tensor on_device(bench *b, rdg_type type, int64_t d0, int64_t d1, int
     memset(rdg_buffer_host(up), 0xff, total);
     if (data && planar) {
         for (int64_t r = 0; r < d1 * d2; r++)
-            rdg_gpu_make_planar(type, d0, (const char *)data + r * t.stride[1], (char *)rdg_buffer_host(up) + r * t.stride[1]);
+            rdg_gpu_make_planar(type, d0, (const char *)data + r * t.stride[1],
+                                (char *)rdg_buffer_host(up) + r * t.stride[1]);
         rdg_buffer_set_tag(t.buffer, RDG_GPU_PLANAR);
     } else if (data) {
         memcpy(rdg_buffer_host(up), data, bytes);
     }
     rdg_list_copy(l, t.buffer, 0, up, 0, total);
-    if (rdg_list_finish(l, &e) || rdg_submit(b->d, l, NULL, 0, &done, &e) || rdg_event_wait(b->d, done, -1, &e)) die(&e);
+    if (rdg_list_finish(l, &e) || rdg_submit(b->d, l, NULL, 0, &done, &e) ||
+        rdg_event_wait(b->d, done, -1, &e))
+        die(&e);
     rdg_list_destroy(l);
     rdg_buffer_destroy(up);
     b->live[b->n_live++] = t.buffer;
@@ -89,7 +95,9 @@ static void from_device(bench *b, const rdg_tensor *t, void *out)
         rdg_list_create(b->d, 0, 0, "download", &l, &e))
         die(&e);
     rdg_list_copy(l, down, 0, t->buffer, 0, bytes);
-    if (rdg_list_finish(l, &e) || rdg_submit(b->d, l, NULL, 0, &done, &e) || rdg_event_wait(b->d, done, -1, &e)) die(&e);
+    if (rdg_list_finish(l, &e) || rdg_submit(b->d, l, NULL, 0, &done, &e) ||
+        rdg_event_wait(b->d, done, -1, &e))
+        die(&e);
     memcpy(out, rdg_buffer_host(down), bytes);
     rdg_list_destroy(l);
     rdg_buffer_destroy(down);
@@ -105,7 +113,8 @@ static void run(bench *b, const rdg_gpu_dispatch *d, int n, int repeat, double *
     rdg_error e;
     rdg_list *l;
     rdg_event done;
-    if (rdg_list_create(b->d, 0, 0, "kernel", &l, &e) || rdg_gpu_dispatch_all(b->cache, l, d, n, &e) || rdg_list_finish(l, &e))
+    if (rdg_list_create(b->d, 0, 0, "kernel", &l, &e) || rdg_gpu_dispatch_all(b->cache, l, d, n, &e) ||
+        rdg_list_finish(l, &e))
         die(&e);
     double t0 = rdg_clock_seconds();
     for (int i = 0; i < repeat; i++)
@@ -134,7 +143,8 @@ static void *weights(bench *b, rdg_type type, int64_t n_columns, int64_t n_rows,
     *values = malloc((size_t)(n_columns * n_rows) * sizeof **values);
     for (int64_t r = 0; r < n_rows; r++) {
         if (rdg_quant_ops[type].quantise)
-            rdg_quant_ops[type].quantise(rdg_search_best(rdg_cpu_features()), x + r * n_columns, w + r * row, n_columns, NULL);
+            rdg_quant_ops[type].quantise(rdg_search_best(rdg_cpu_features()), x + r * n_columns, w + r * row,
+                                         n_columns, NULL);
         else
             for (int64_t i = 0; i < row; i++) w[r * row + i] = (unsigned char)(rdg_rng_next(&b->rng) & 0x3f);
         rdg_quant_ops[type].dequantise(w + r * row, *values + r * n_columns, n_columns);
@@ -147,7 +157,9 @@ static void check_decode(bench *b, rdg_type type, bool planar)
 {
     enum { ROWS = 9 };
     char what[96];
-    int64_t n = planar ? rdg_type_block_elems(type) * 8 : type == RDG_TYPE_F32 || !rdg_type_is_quantised(type) ? 77 : 512;
+    int64_t n = planar                                                 ? rdg_type_block_elems(type) * 8
+                : type == RDG_TYPE_F32 || !rdg_type_is_quantised(type) ? 77
+                                                                       : 512;
     float *values;
     void *w = weights(b, type, n, ROWS, &values);
     int32_t ids[ROWS];
@@ -172,7 +184,8 @@ static void check_decode(bench *b, rdg_type type, bool planar)
             float want = ids[i] < 0 ? 0 : values[ids[i] * n + k], have = got[i * n + k];
             if (want == 0 && have == 0) continue; /* the sign of zero */
             if (memcmp(&want, &have, 4) && wrong++ == 0)
-                printf("%s row %d element %d: %.9g instead of %.9g\n", rdg_type_name(type), i, (int)k, have, want);
+                printf("%s row %d element %d: %.9g instead of %.9g\n", rdg_type_name(type), i, (int)k, have,
+                       want);
         }
     snprintf(what, sizeof what, "decode %s%s, equal bits", rdg_type_name(type), planar ? " planar" : "");
     verdict(b, wrong == 0, what, (double)wrong, 0);
@@ -208,17 +221,28 @@ static void check_matvec(bench *b, rdg_type type, const product_case *pc)
     char what[128];
     int64_t n = pc->n_columns, m = pc->n_rows;
     bool planar = rdg_gpu_can_be_planar(type, n);
-    float *v1, *v2 = NULL, *x = normal(b, n, 1), *g = normal(b, n, 0), *bias = normal(b, m, 1), *res = normal(b, m, 1);
+    float *v1, *v2 = NULL, *x = normal(b, n, 1), *g = normal(b, n, 0), *bias = normal(b, m, 1),
+               *res = normal(b, m, 1);
     for (int64_t i = 0; i < n; i++) g[i] = 1 + 0.2f * rdg_rng_normal(&b->rng);
     void *w1 = weights(b, type, n, m, &v1), *w2 = pc->glu ? weights(b, type, n, m, &v2) : NULL;
-    rdg_tensor tw = on_device(b, type, n, m, 1, w1, planar), tx = on_device(b, RDG_TYPE_F32, n, 1, 1, x, false),
-               tg = on_device(b, RDG_TYPE_F32, n, 1, 1, g, false), tb = on_device(b, RDG_TYPE_F32, m, 1, 1, bias, false),
-               tr = on_device(b, RDG_TYPE_F32, m, 1, 1, res, false), to = on_device(b, RDG_TYPE_F32, m, 1, 1, NULL, false), tw2;
+    rdg_tensor tw = on_device(b, type, n, m, 1, w1, planar),
+               tx = on_device(b, RDG_TYPE_F32, n, 1, 1, x, false),
+               tg = on_device(b, RDG_TYPE_F32, n, 1, 1, g, false),
+               tb = on_device(b, RDG_TYPE_F32, m, 1, 1, bias, false),
+               tr = on_device(b, RDG_TYPE_F32, m, 1, 1, res, false),
+               to = on_device(b, RDG_TYPE_F32, m, 1, 1, NULL, false), tw2;
     if (pc->glu) tw2 = on_device(b, type, n, m, 1, w2, planar);
-    rdg_matvec_q8 q = {.weight = &tw, .weight2 = pc->glu ? &tw2 : NULL, .x = &tx, .norm_weight = pc->norm ? &tg : NULL,
-                       .bias = pc->bias ? &tb : NULL, .residual = pc->residual ? &tr : NULL, .out = &to, .eps = 1e-5f};
-    snprintf(what, sizeof what, "matvec_q8 %s %dx%d%s%s%s%s", rdg_type_name(type), (int)n, (int)m, pc->norm ? " norm" : "",
-             pc->glu ? " glu" : "", pc->bias ? " bias" : "", pc->residual ? " residual" : "");
+    rdg_matvec_q8 q = {.weight = &tw,
+                       .weight2 = pc->glu ? &tw2 : NULL,
+                       .x = &tx,
+                       .norm_weight = pc->norm ? &tg : NULL,
+                       .bias = pc->bias ? &tb : NULL,
+                       .residual = pc->residual ? &tr : NULL,
+                       .out = &to,
+                       .eps = 1e-5f};
+    snprintf(what, sizeof what, "matvec_q8 %s %dx%d%s%s%s%s", rdg_type_name(type), (int)n, (int)m,
+             pc->norm ? " norm" : "", pc->glu ? " glu" : "", pc->bias ? " bias" : "",
+             pc->residual ? " residual" : "");
     rdg_gpu_env env = {.facts = rdg_device_get_facts(b->d), .cache = b->cache};
     rdg_gpu_dispatch d = {0};
     rdg_error e;
@@ -253,8 +277,8 @@ static void check_matvec(bench *b, rdg_type type, const product_case *pc)
     free_live(b);
 }
 
-static void check_matmul(bench *b, rdg_type type, int64_t n, int64_t m, int64_t tokens, bool bias_on, bool residual_on,
-                         const rdg_variant *v)
+static void check_matmul(bench *b, rdg_type type, int64_t n, int64_t m, int64_t tokens, bool bias_on,
+                         bool residual_on, const rdg_variant *v)
 {
     char what[128];
     bool planar = rdg_gpu_can_be_planar(type, n);
@@ -266,8 +290,8 @@ static void check_matmul(bench *b, rdg_type type, int64_t n, int64_t m, int64_t 
     if (bias_on) c.operand[RDG_MATMUL_BIAS] = on_device(b, RDG_TYPE_F32, m, 1, 1, bias, false);
     if (residual_on) c.operand[RDG_MATMUL_RESIDUAL] = on_device(b, RDG_TYPE_F32, m, tokens, 1, res, false);
     c.operand[RDG_MATMUL_OUT] = on_device(b, RDG_TYPE_F32, m, tokens, 1, NULL, false);
-    snprintf(what, sizeof what, "%s %s %dx%d, %d tokens%s%s", v->name, rdg_type_name(type), (int)n, (int)m, (int)tokens,
-             bias_on ? " bias" : "", residual_on ? " residual" : "");
+    snprintf(what, sizeof what, "%s %s %dx%d, %d tokens%s%s", v->name, rdg_type_name(type), (int)n, (int)m,
+             (int)tokens, bias_on ? " bias" : "", residual_on ? " residual" : "");
     rdg_gpu_env env = {.facts = rdg_device_get_facts(b->d), .cache = b->cache};
     uint64_t bytes = v->gpu->scratch_bytes ? v->gpu->scratch_bytes(&c, &env) : 0;
     rdg_tensor scratch = on_device(b, RDG_TYPE_F32, (int64_t)bytes / 4 + 4, 1, 1, NULL, false);
@@ -289,7 +313,8 @@ static void check_matmul(bench *b, rdg_type type, int64_t n, int64_t m, int64_t 
                 for (int64_t i = 0; i < n; i++) s += (double)val[r * n + i] * x[t * n + i];
                 want[t * m + r] = s;
             }
-        double error = normalised(got, want, m * tokens), bound = v->tolerance.bound > 0 ? v->tolerance.bound : 2e-6;
+        double error = normalised(got, want, m * tokens),
+               bound = v->tolerance.bound > 0 ? v->tolerance.bound : 2e-6;
         verdict(b, error < bound, what, error, bound);
         free(got);
         free(want);
@@ -302,7 +327,8 @@ static void rope_head(double *h, const rdg_rope_params *p, int pos)
 {
     for (int i = 0; i < p->n_dims / 2; i++) {
         double a = pos * pow(p->freq_base, -2.0 * i / p->n_dims), c = cos(a), s = sin(a);
-        int x = p->style == RDG_ROPE_NORM ? 2 * i : i, y = p->style == RDG_ROPE_NORM ? 2 * i + 1 : i + p->n_dims / 2;
+        int x = p->style == RDG_ROPE_NORM ? 2 * i : i,
+            y = p->style == RDG_ROPE_NORM ? 2 * i + 1 : i + p->n_dims / 2;
         double u = h[x], v = h[y];
         h[x] = u * c - v * s;
         h[y] = u * s + v * c;
@@ -329,29 +355,49 @@ static void check_attention(bench *b, const attention_case *ac)
 {
     char what[160];
     int64_t hd = ac->head_dim, nh = ac->n_heads, nk = ac->n_kv, ns = ac->n_slots;
-    float *q = normal(b, hd * nh, 1), *k = normal(b, hd * nk, 1), *v = normal(b, hd * nk, 1), *sinks = normal(b, nh, 1),
-          *qn = normal(b, hd, 1), *kn = normal(b, hd, 1);
+    float *q = normal(b, hd * nh, 1), *k = normal(b, hd * nk, 1), *v = normal(b, hd * nk, 1),
+          *sinks = normal(b, nh, 1), *qn = normal(b, hd, 1), *kn = normal(b, hd, 1);
     rdg_half *kc = malloc((size_t)(hd * ns * nk) * 2), *vc = malloc((size_t)(hd * ns * nk) * 2);
     for (int64_t i = 0; i < hd * ns * nk; i++) {
         kc[i] = rdg_half_from_f32(rdg_rng_normal(&b->rng));
         vc[i] = rdg_half_from_f32(rdg_rng_normal(&b->rng));
     }
     int32_t pos = ac->pos;
-    rdg_tensor tq = on_device(b, RDG_TYPE_F32, hd, nh, 1, q, false), tk = on_device(b, RDG_TYPE_F32, hd, nk, 1, k, false),
-               tv = on_device(b, RDG_TYPE_F32, hd, nk, 1, v, false), tkc = on_device(b, RDG_TYPE_F16, hd, ns, nk, kc, false),
-               tvc = on_device(b, RDG_TYPE_F16, hd, ns, nk, vc, false), tp = on_device(b, RDG_TYPE_I32, 1, 1, 1, &pos, false),
-               ts = on_device(b, RDG_TYPE_F32, nh, 1, 1, sinks, false), tqn = on_device(b, RDG_TYPE_F32, hd, 1, 1, qn, false),
-               tkn = on_device(b, RDG_TYPE_F32, hd, 1, 1, kn, false), to = on_device(b, RDG_TYPE_F32, hd, nh, 1, NULL, false);
-    rdg_rope_params rope = {.style = ac->rope == 1 ? RDG_ROPE_NORM : RDG_ROPE_NEOX, .n_dims = (int32_t)hd, .freq_base = 10000,
-                            .freq_scale = 1, .magnitude = 1};
-    rdg_attention_step s = {.q = &tq, .k = &tk, .v = &tv, .k_cache = &tkc, .v_cache = &tvc, .pos = &tp,
-                            .sinks = ac->sinks ? &ts : NULL, .out = &to, .q_norm = ac->norm ? &tqn : NULL,
-                            .k_norm = ac->norm ? &tkn : NULL, .rope = ac->rope ? &rope : NULL,
-                            .params = {.scale = 1 / sqrtf((float)hd), .softcap = ac->softcap, .window = ac->window, .causal = 1},
-                            .eps = 1e-6f, .n_visible_max = ac->visible};
-    snprintf(what, sizeof what, "attention_step head %d x %d/%d, %d slots, position %d, window %d%s%s, rope %d, cap %g, up to %d",
-             (int)hd, (int)nh, (int)nk, (int)ns, pos, ac->window, ac->norm ? ", norm" : "", ac->sinks ? ", sinks" : "", ac->rope,
-             ac->softcap, (int)ac->visible);
+    rdg_tensor tq = on_device(b, RDG_TYPE_F32, hd, nh, 1, q, false),
+               tk = on_device(b, RDG_TYPE_F32, hd, nk, 1, k, false),
+               tv = on_device(b, RDG_TYPE_F32, hd, nk, 1, v, false),
+               tkc = on_device(b, RDG_TYPE_F16, hd, ns, nk, kc, false),
+               tvc = on_device(b, RDG_TYPE_F16, hd, ns, nk, vc, false),
+               tp = on_device(b, RDG_TYPE_I32, 1, 1, 1, &pos, false),
+               ts = on_device(b, RDG_TYPE_F32, nh, 1, 1, sinks, false),
+               tqn = on_device(b, RDG_TYPE_F32, hd, 1, 1, qn, false),
+               tkn = on_device(b, RDG_TYPE_F32, hd, 1, 1, kn, false),
+               to = on_device(b, RDG_TYPE_F32, hd, nh, 1, NULL, false);
+    rdg_rope_params rope = {.style = ac->rope == 1 ? RDG_ROPE_NORM : RDG_ROPE_NEOX,
+                            .n_dims = (int32_t)hd,
+                            .freq_base = 10000,
+                            .freq_scale = 1,
+                            .magnitude = 1};
+    rdg_attention_step s = {
+        .q = &tq,
+        .k = &tk,
+        .v = &tv,
+        .k_cache = &tkc,
+        .v_cache = &tvc,
+        .pos = &tp,
+        .sinks = ac->sinks ? &ts : NULL,
+        .out = &to,
+        .q_norm = ac->norm ? &tqn : NULL,
+        .k_norm = ac->norm ? &tkn : NULL,
+        .rope = ac->rope ? &rope : NULL,
+        .params = {.scale = 1 / sqrtf((float)hd), .softcap = ac->softcap, .window = ac->window, .causal = 1},
+        .eps = 1e-6f,
+        .n_visible_max = ac->visible};
+    snprintf(
+        what, sizeof what,
+        "attention_step head %d x %d/%d, %d slots, position %d, window %d%s%s, rope %d, cap %g, up to %d",
+        (int)hd, (int)nh, (int)nk, (int)ns, pos, ac->window, ac->norm ? ", norm" : "",
+        ac->sinks ? ", sinks" : "", ac->rope, ac->softcap, (int)ac->visible);
     rdg_gpu_env env = {.facts = rdg_device_get_facts(b->d), .cache = b->cache};
     if (!rdg_attention_step_accepts(&s, env.facts)) {
         printf("%s: not accepted by this device\n", what);
@@ -367,7 +413,8 @@ static void check_attention(bench *b, const attention_case *ac)
     if (rdg_attention_step_encode(&s, &env, &d, &e) != 1) die(&e);
     float *got = malloc((size_t)(hd * nh) * sizeof *got);
     rdg_half *kc2 = malloc((size_t)(hd * ns * nk) * 2);
-    double *want = malloc((size_t)(hd * nh) * sizeof *want), *head = malloc((size_t)hd * sizeof *head), worst = 0;
+    double *want = malloc((size_t)(hd * nh) * sizeof *want), *head = malloc((size_t)hd * sizeof *head),
+           worst = 0;
     run(b, &d, 1, 1, NULL);
     run(b, &d, 1, 1, NULL); /* again: the counters must have been left clean */
     from_device(b, &to, got);
@@ -390,7 +437,8 @@ static void check_attention(bench *b, const attention_case *ac)
         for (int64_t i = 0; i < hd; i++) head[i] = q[h * hd + i];
         if (ac->norm) norm_head(head, qn, hd, 1e-6);
         if (ac->rope) rope_head(head, &rope, pos);
-        double top = ac->sinks ? sinks[h] : -INFINITY, sum = 0, *score = malloc((size_t)(pos + 1) * sizeof *score);
+        double top = ac->sinks ? sinks[h] : -INFINITY, sum = 0,
+               *score = malloc((size_t)(pos + 1) * sizeof *score);
         for (int j = first; j <= pos; j++) {
             double x = 0;
             for (int64_t i = 0; i < hd; i++) x += head[i] * rdg_half_to_f32(kc[(g * ns + j % ns) * hd + i]);
@@ -403,7 +451,8 @@ static void check_attention(bench *b, const attention_case *ac)
         for (int j = first; j <= pos; j++) {
             double w = exp(score[j] - top);
             sum += w;
-            for (int64_t i = 0; i < hd; i++) want[h * hd + i] += w * rdg_half_to_f32(vc[(g * ns + j % ns) * hd + i]);
+            for (int64_t i = 0; i < hd; i++)
+                want[h * hd + i] += w * rdg_half_to_f32(vc[(g * ns + j % ns) * hd + i]);
         }
         for (int64_t i = 0; i < hd; i++) want[h * hd + i] /= sum;
         free(score);
@@ -433,28 +482,35 @@ int main(int argc, char **argv)
         return 77;
     }
     const rdg_device_facts *f = rdg_device_get_facts(b.d);
-    printf("%s, %s, validation %s, seed %llu\n", f->name, f->driver, o.validation ? "on" : "off", (unsigned long long)seed);
+    printf("%s, %s, validation %s, seed %llu\n", f->name, f->driver, o.validation ? "on" : "off",
+           (unsigned long long)seed);
     rdg_rng_seed(&b.rng, seed);
     if (rdg_gpu_cache_create(b.d, &b.cache, &e)) die(&e);
 
     for (int t = 0; t < RDG_TYPE_COUNT; t++) {
         if (!rdg_type_valid(t) || !rdg_gpu_decodes((rdg_type)t)) continue;
         check_decode(&b, (rdg_type)t, false);
-        if (rdg_gpu_can_be_planar((rdg_type)t, rdg_type_block_elems((rdg_type)t) * 8)) check_decode(&b, (rdg_type)t, true);
+        if (rdg_gpu_can_be_planar((rdg_type)t, rdg_type_block_elems((rdg_type)t) * 8))
+            check_decode(&b, (rdg_type)t, true);
     }
-    static const rdg_type step_types[] = {RDG_TYPE_Q4_K, RDG_TYPE_Q5_K, RDG_TYPE_Q6_K, RDG_TYPE_Q8_0, RDG_TYPE_Q4_0};
+    static const rdg_type step_types[] = {RDG_TYPE_Q4_K, RDG_TYPE_Q5_K, RDG_TYPE_Q6_K, RDG_TYPE_Q8_0,
+                                          RDG_TYPE_Q4_0};
     static const product_case products[] = {
-        {2048, 37, false, false, false, false}, {2048, 64, true, false, true, false},  {4096, 33, true, true, false, false},
-        {6144, 19, false, false, true, true},   {2048, 2050, true, false, false, true},  {256, 2 * 8 * 1200 + 3, true, false, true, false},
+        {2048, 37, false, false, false, false}, {2048, 64, true, false, true, false},
+        {4096, 33, true, true, false, false},   {6144, 19, false, false, true, true},
+        {2048, 2050, true, false, false, true}, {256, 2 * 8 * 1200 + 3, true, false, true, false},
     };
     for (int t = 0; t < RDG_COUNTOF(step_types); t++)
         for (int i = 0; i < RDG_COUNTOF(products); i++)
-            if (step_types[t] != RDG_TYPE_Q6_K || products[i].n_columns % 2048 == 0) check_matvec(&b, step_types[t], &products[i]);
-    static const rdg_type matmul_types[] = {RDG_TYPE_Q4_K, RDG_TYPE_Q5_K, RDG_TYPE_Q6_K, RDG_TYPE_Q8_0, RDG_TYPE_Q4_0,
-                                            RDG_TYPE_F16,  RDG_TYPE_BF16};
-    bool matrix = (f->features & rdg_matmul_f16_vulkan.requires_mask) == rdg_matmul_f16_vulkan.requires_mask &&
-                  rdg_gpu_module_find("matmul_f16");
-    if (!matrix) printf("no matrix units here (or not in this build): the f16 product is checked emulated only\n");
+            if (step_types[t] != RDG_TYPE_Q6_K || products[i].n_columns % 2048 == 0)
+                check_matvec(&b, step_types[t], &products[i]);
+    static const rdg_type matmul_types[] = {RDG_TYPE_Q4_K, RDG_TYPE_Q5_K, RDG_TYPE_Q6_K, RDG_TYPE_Q8_0,
+                                            RDG_TYPE_Q4_0, RDG_TYPE_F16,  RDG_TYPE_BF16};
+    bool matrix =
+        (f->features & rdg_matmul_f16_vulkan.requires_mask) == rdg_matmul_f16_vulkan.requires_mask &&
+        rdg_gpu_module_find("matmul_f16");
+    if (!matrix)
+        printf("no matrix units here (or not in this build): the f16 product is checked emulated only\n");
     bool all = argc > 3; /* the emulated kernel takes software devices seconds to compile, once a type */
     for (int t = 0; t < RDG_COUNTOF(matmul_types); t++) {
         for (int i = t == 0 || all ? 0 : 1; i < (matrix ? 2 : 1); i++) {
@@ -467,10 +523,14 @@ int main(int argc, char **argv)
         check_matmul(&b, matmul_types[t], 2048, 70, 67, true, true, &rdg_matmul_vulkan); /* planar rows too */
     }
     static const attention_case attentions[] = {
-        {64, 8, 2, 128, 0, 0, false, false, 1, 0, 128},      {64, 4, 4, 300, 77, 0, true, false, 2, 0, 128},
-        {64, 8, 2, 640, 613, 0, false, true, 2, 0, 1024},    {32, 6, 2, 96, 250, 64, false, false, 1, 30, 256},
-        {16, 4, 1, 64, 40, 16, false, true, 0, 0, 64},       {128, 32, 8, 2048, 1999, 0, false, false, 2, 0, 2048},
-        {128, 16, 2, 512, 300, 0, true, false, 2, 0, 512},   {256, 8, 4, 512, 511, 0, true, true, 2, 50, 512},
+        {64, 8, 2, 128, 0, 0, false, false, 1, 0, 128},
+        {64, 4, 4, 300, 77, 0, true, false, 2, 0, 128},
+        {64, 8, 2, 640, 613, 0, false, true, 2, 0, 1024},
+        {32, 6, 2, 96, 250, 64, false, false, 1, 30, 256},
+        {16, 4, 1, 64, 40, 16, false, true, 0, 0, 64},
+        {128, 32, 8, 2048, 1999, 0, false, false, 2, 0, 2048},
+        {128, 16, 2, 512, 300, 0, true, false, 2, 0, 512},
+        {256, 8, 4, 512, 511, 0, true, true, 2, 50, 512},
     };
     for (int i = 0; i < RDG_COUNTOF(attentions); i++) check_attention(&b, &attentions[i]);
 

@@ -11,8 +11,11 @@ static void report(void *user, const rdg_check_result *r)
 {
     (void)user;
     if (r->verdict == RDG_CHECK_FAILED || getenv("VERBOSE"))
-        printf("%s %s %s: %s, %.2f of the tolerance %s (seed %llu)\n", r->op->name, r->variant ? r->variant->name : "-",
-               r->case_name, r->verdict == RDG_CHECK_PASSED ? "passed" : r->verdict == RDG_CHECK_FAILED ? "FAILED" : "skipped",
+        printf("%s %s %s: %s, %.2f of the tolerance %s (seed %llu)\n", r->op->name,
+               r->variant ? r->variant->name : "-", r->case_name,
+               r->verdict == RDG_CHECK_PASSED   ? "passed"
+               : r->verdict == RDG_CHECK_FAILED ? "FAILED"
+                                                : "skipped",
                r->error, r->message, (unsigned long long)r->seed);
 }
 

@@ -1,5 +1,5 @@
-/* The device layer: argument checks and accounting on every backend, recording and failing on the trace device, and real
- * work on Vulkan (skipped where there is no device). */
+/* The device layer: argument checks and accounting on every backend, recording and failing on the trace
+ * device, and real work on Vulkan (skipped where there is no device). */
 #include "device/device.h"
 #include "device/trace/trace.h"
 #include "ops/gpu.h"
@@ -77,7 +77,8 @@ static void copy_fill_and_account(const char *name)
     rdg_event ev;
     assert_int_equal(rdg_submit(d, l, NULL, 0, &ev, &e), RDG_E_ARGUMENT);
     rdg_list_destroy(l);
-    assert_int_equal(rdg_buffer_create(d, RDG_MEMORY_DEVICE, 0, "none", &(rdg_buffer *){0}, &e), RDG_E_ARGUMENT);
+    assert_int_equal(rdg_buffer_create(d, RDG_MEMORY_DEVICE, 0, "none", &(rdg_buffer *){0}, &e),
+                     RDG_E_ARGUMENT);
     rdg_buffer_destroy(c);
     rdg_buffer_destroy(b);
     rdg_buffer_destroy(a);

@@ -1,4 +1,5 @@
-/* The CPU as an ordinary device: buffers are host memory, files are imported in place, kernels are functions. */
+/* The CPU as an ordinary device: buffers are host memory, files are imported in place, kernels are functions.
+ */
 #include "device/soft.h"
 #include "base/cpu.h"
 

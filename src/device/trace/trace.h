@@ -1,4 +1,5 @@
-/* A fake device for tests: records what it is asked to do, runs no kernel, and fails the Nth call on request. */
+/* A fake device for tests: records what it is asked to do, runs no kernel, and fails the Nth call on request.
+ */
 #ifndef RDG_DEVICE_TRACE_H
 #define RDG_DEVICE_TRACE_H
 

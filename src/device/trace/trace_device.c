@@ -17,7 +17,8 @@ static rdg_err before(soft_device *s, const char *call, const char *detail, rdg_
     t->n_calls++;
     rdg_buf_printf(&t->text, "%s %s\n", call, detail);
     if (t->n_calls == t->fail_at)
-        return rdg_fail(e, t->fail_code, "trace: call %lld (%s %s) fails as asked", (long long)t->n_calls, call, detail);
+        return rdg_fail(e, t->fail_code, "trace: call %lld (%s %s) fails as asked", (long long)t->n_calls,
+                        call, detail);
     return RDG_OK;
 }
 
@@ -30,8 +31,8 @@ static rdg_err trace_open(int index, const rdg_device_options *o, rdg_device **o
     rdg_device_facts *f = &t->soft.base.facts;
     /* Facts of a middling discrete GPU, so that the code above takes the paths it takes on one. */
     *f = (rdg_device_facts){.memory_bytes = (uint64_t)8 << 30,
-                            .features = RDG_GPU_FLOAT16 | RDG_GPU_INT8_DOT | RDG_GPU_INT8_DOT_ANY | RDG_GPU_SUBGROUP_32 |
-                                        RDG_GPU_SHARED_48K,
+                            .features = RDG_GPU_FLOAT16 | RDG_GPU_INT8_DOT | RDG_GPU_INT8_DOT_ANY |
+                                        RDG_GPU_SUBGROUP_32 | RDG_GPU_SHARED_48K,
                             .imports_host_memory = true,
                             .import_alignment = 4096,
                             .subgroup_width = 32,

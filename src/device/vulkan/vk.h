@@ -1,4 +1,5 @@
-/* Inside the Vulkan backend. Every function is reached through a table filled at run time: nothing links to libvulkan. */
+/* Inside the Vulkan backend. Every function is reached through a table filled at run time: nothing links to
+ * libvulkan. */
 #ifndef RDG_DEVICE_VULKAN_VK_H
 #define RDG_DEVICE_VULKAN_VK_H
 
@@ -19,7 +20,8 @@ typedef struct rdg_vk_coopmat_properties {
     VkStructureType sType;
     void *pNext;
     uint32_t m, n, k;
-    int32_t a_type, b_type, c_type, result_type; /* VkComponentTypeKHR: 0 f16, 1 f32, 3 s8, 5 s32, 7 u8, 9 u32 */
+    int32_t a_type, b_type, c_type,
+        result_type; /* VkComponentTypeKHR: 0 f16, 1 f32, 3 s8, 5 s32, 7 u8, 9 u32 */
     VkBool32 saturating;
     int32_t scope; /* 3 = subgroup */
 } rdg_vk_coopmat_properties;
@@ -98,7 +100,8 @@ typedef struct vk_fn {
 #define X(name) PFN_vk##name name;
     VK_DEVICE_FUNCTIONS(X)
 #undef X
-    PFN_vkGetMemoryHostPointerPropertiesEXT GetMemoryHostPointerPropertiesEXT; /* NULL without the extension */
+    PFN_vkGetMemoryHostPointerPropertiesEXT
+        GetMemoryHostPointerPropertiesEXT; /* NULL without the extension */
 } vk_fn;
 
 typedef struct vk_device {
@@ -113,13 +116,14 @@ typedef struct vk_device {
     VkSemaphore timeline[RDG_QUEUES];
     VkPipelineLayout layout; /* no descriptors; 128 bytes of push constants */
     VkPipelineCache cache;
-    size_t cache_bytes;      /* as loaded */
+    size_t cache_bytes; /* as loaded */
     char *cache_path;
     bool memory_priority;
 } vk_device;
 
 /* vk_loader.c */
-rdg_err rdg_vk_instance_create(bool validation, vk_instance **out, rdg_error *e); /* NOT_FOUND: what is missing */
+rdg_err rdg_vk_instance_create(bool validation, vk_instance **out,
+                               rdg_error *e); /* NOT_FOUND: what is missing */
 void rdg_vk_instance_destroy(vk_instance *v);
 rdg_err rdg_vk_load_device(vk_device *d, rdg_error *e);
 const char *rdg_vk_result_name(VkResult r);
@@ -150,14 +154,16 @@ rdg_err rdg_vk_dispatch(rdg_list *l, rdg_kernel *k, const void *push, const uint
 rdg_err rdg_vk_barrier(rdg_list *l, rdg_error *e);
 rdg_err rdg_vk_copy(rdg_list *l, rdg_buffer *dst, uint64_t dst_offset, rdg_buffer *src, uint64_t src_offset,
                     uint64_t bytes, rdg_error *e);
-rdg_err rdg_vk_fill(rdg_list *l, rdg_buffer *dst, uint64_t offset, uint64_t bytes, uint32_t word, rdg_error *e);
+rdg_err rdg_vk_fill(rdg_list *l, rdg_buffer *dst, uint64_t offset, uint64_t bytes, uint32_t word,
+                    rdg_error *e);
 rdg_err rdg_vk_timestamp(rdg_list *l, int slot, rdg_error *e);
 rdg_err rdg_vk_list_end(rdg_list *l, rdg_error *e);
 rdg_err rdg_vk_read_timestamps(rdg_list *l, double *ns, int n, rdg_error *e);
 VkCommandBuffer rdg_vk_list_commands(const rdg_list *l);
 
 /* vk_queue.c */
-rdg_err rdg_vk_submit(rdg_device *d, rdg_list *l, const rdg_event *waits, int n_waits, uint64_t value, rdg_error *e);
+rdg_err rdg_vk_submit(rdg_device *d, rdg_list *l, const rdg_event *waits, int n_waits, uint64_t value,
+                      rdg_error *e);
 rdg_err rdg_vk_poll(rdg_device *d, int queue, uint64_t *value, rdg_error *e);
 rdg_err rdg_vk_wait(rdg_device *d, int queue, uint64_t value, int64_t timeout_ns, rdg_error *e);
 

@@ -1,6 +1,6 @@
-/* Which device, with which facts, and why. A device must offer Vulkan 1.3 with buffer device addresses, 64-bit integers,
- * 8- and 16-bit storage, timeline semaphores and subgroup size control: everything the kernels are built on.
- * Known faults of drivers are rows of the table `quirks`. */
+/* Which device, with which facts, and why. A device must offer Vulkan 1.3 with buffer device addresses,
+ * 64-bit integers, 8- and 16-bit storage, timeline semaphores and subgroup size control: everything the
+ * kernels are built on. Known faults of drivers are rows of the table `quirks`. */
 #include "device/vulkan/vk.h"
 
 #include <stdio.h>
@@ -103,8 +103,8 @@ static void find_queues(vk_instance *v, candidate *c)
             if (rows[i].timestampValidBits == 0) c->facts.timestamp_ns = 0;
         }
         /* A family that does transfers only is the copy engine; video queues say so with higher bits. */
-        if (c->family[1] < 0 && (f & VK_QUEUE_TRANSFER_BIT) && !(f & ~(VkQueueFlags)(VK_QUEUE_TRANSFER_BIT |
-                                                                                     VK_QUEUE_SPARSE_BINDING_BIT)))
+        if (c->family[1] < 0 && (f & VK_QUEUE_TRANSFER_BIT) &&
+            !(f & ~(VkQueueFlags)(VK_QUEUE_TRANSFER_BIT | VK_QUEUE_SPARSE_BINDING_BIT)))
             c->family[1] = (int)i;
     }
     if (c->family[1] < 0) c->family[1] = c->family[0];
@@ -113,7 +113,8 @@ static void find_queues(vk_instance *v, candidate *c)
 
 static void matrix_facts(vk_instance *v, candidate *c)
 {
-    static const char *const types[] = {"f16", "f32", "f64", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64"};
+    static const char *const types[] = {"f16", "f32", "f64", "s8",  "s16", "s32",
+                                        "s64", "u8",  "u16", "u32", "u64"};
     rdg_vk_get_coopmat_fn get = (rdg_vk_get_coopmat_fn)v->GetInstanceProcAddr(
         v->handle, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
     rdg_vk_coopmat_properties rows[64];
@@ -129,8 +130,10 @@ static void matrix_facts(vk_instance *v, candidate *c)
         if (c->facts.n_matrix == RDG_MATRIX_SHAPES_MAX) continue;
         rdg_matrix_shape *s = &c->facts.matrix[c->facts.n_matrix++];
         *s = (rdg_matrix_shape){.m = (int)r->m, .n = (int)r->n, .k = (int)r->k};
-        bool named = r->a_type >= 0 && r->a_type < RDG_COUNTOF(types) && r->c_type >= 0 && r->c_type < RDG_COUNTOF(types);
-        snprintf(s->types, sizeof s->types, "%s->%s", named ? types[r->a_type] : "other", named ? types[r->c_type] : "other");
+        bool named = r->a_type >= 0 && r->a_type < RDG_COUNTOF(types) && r->c_type >= 0 &&
+                     r->c_type < RDG_COUNTOF(types);
+        snprintf(s->types, sizeof s->types, "%s->%s", named ? types[r->a_type] : "other",
+                 named ? types[r->c_type] : "other");
     }
 }
 
@@ -138,7 +141,8 @@ static void memory_facts(vk_instance *v, candidate *c)
 {
     VkPhysicalDeviceMemoryProperties m;
     v->GetPhysicalDeviceMemoryProperties(c->physical, &m);
-    const VkMemoryPropertyFlags both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+    const VkMemoryPropertyFlags both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT |
+                                       VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
                                        VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     rdg_device_facts *f = &c->facts;
     bool all_local = true;
@@ -151,7 +155,8 @@ static void memory_facts(vk_instance *v, candidate *c)
     for (uint32_t i = 0; i < m.memoryTypeCount; i++) {
         uint64_t heap = m.memoryHeaps[m.memoryTypes[i].heapIndex].size;
         VkMemoryPropertyFlags flags = m.memoryTypes[i].propertyFlags;
-        if (flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) f->host_memory_bytes = RDG_MAX(f->host_memory_bytes, heap);
+        if (flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT)
+            f->host_memory_bytes = RDG_MAX(f->host_memory_bytes, heap);
         if ((flags & both) == both && heap >= f->memory_bytes) f->maps_device_memory = true;
     }
     f->unified = all_local && f->maps_device_memory;
@@ -161,13 +166,14 @@ static void inspect(vk_instance *v, VkPhysicalDevice physical, int index, candid
 {
     static const char *const kinds[] = {"other", "integrated", "discrete", "virtual", "cpu"};
     *c = (candidate){.physical = physical};
-    VkPhysicalDeviceVulkan13Properties v13 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_PROPERTIES};
+    VkPhysicalDeviceVulkan13Properties v13 = {.sType =
+                                                  VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_PROPERTIES};
     VkPhysicalDeviceExternalMemoryHostPropertiesEXT host = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
-    VkPhysicalDeviceVulkan12Properties v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES,
-                                              .pNext = &v13};
-    VkPhysicalDeviceVulkan11Properties v11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES,
-                                              .pNext = &v12};
+    VkPhysicalDeviceVulkan12Properties v12 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES, .pNext = &v13};
+    VkPhysicalDeviceVulkan11Properties v11 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES, .pNext = &v12};
     VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &v11};
     VkExtensionProperties *extensions = NULL;
     uint32_t n = 0;
@@ -214,8 +220,8 @@ static void inspect(vk_instance *v, VkPhysicalDevice physical, int index, candid
     f->import_alignment = host.minImportedHostPointerAlignment;
     if (!c->missing[0] && !(v13.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT))
         copy_text(c->missing, sizeof c->missing, "it cannot fix the subgroup width of compute kernels");
-    const VkSubgroupFeatureFlags ops = VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT |
-                                       VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
+    const VkSubgroupFeatureFlags ops =
+        VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
     if (!c->missing[0] && (v11.subgroupSupportedOperations & ops) != ops)
         copy_text(c->missing, sizeof c->missing, "it lacks subgroup arithmetic or shuffles");
     if (have.v12.shaderFloat16) f->features |= RDG_GPU_FLOAT16;
@@ -225,7 +231,8 @@ static void inspect(vk_instance *v, VkPhysicalDevice physical, int index, candid
     if (f->shared_bytes >= 49152) f->features |= RDG_GPU_SHARED_48K;
     memory_facts(v, c);
     find_queues(v, c);
-    if (!c->missing[0] && c->family[0] < 0) copy_text(c->missing, sizeof c->missing, "it has no compute queue");
+    if (!c->missing[0] && c->family[0] < 0)
+        copy_text(c->missing, sizeof c->missing, "it has no compute queue");
     if (c->coopmat) matrix_facts(v, c);
     for (int i = 0; i < RDG_COUNTOF(quirks); i++) {
         if (quirks[i].driver != c->driver) continue;
@@ -240,13 +247,15 @@ static rdg_err inspect_all(vk_instance *v, candidate *c, int *n, rdg_error *e)
     uint32_t count = MAX_DEVICES;
     *n = 0;
     VkResult r = v->EnumeratePhysicalDevices(v->handle, &count, physical);
-    if (r < 0) return rdg_fail(e, RDG_E_NOT_FOUND, "vulkan: devices cannot be listed: %s", rdg_vk_result_name(r));
+    if (r < 0)
+        return rdg_fail(e, RDG_E_NOT_FOUND, "vulkan: devices cannot be listed: %s", rdg_vk_result_name(r));
     for (uint32_t i = 0; i < count; i++) inspect(v, physical[i], (int)i, &c[i]);
     *n = (int)count;
     return RDG_OK;
 }
 
-/* Discrete before integrated before the rest; more memory first among equals. Writes the reason into the choice. */
+/* Discrete before integrated before the rest; more memory first among equals. Writes the reason into the
+ * choice. */
 static int choose(candidate *c, int n, int wanted)
 {
     static const char *const order[] = {"discrete", "integrated", "virtual", "other", "cpu"};
@@ -255,7 +264,8 @@ static int choose(candidate *c, int n, int wanted)
         if (c[i].missing[0]) continue;
         int rank = 0;
         while (rank < RDG_COUNTOF(order) && strcmp(order[rank], c[i].facts.kind)) rank++;
-        bool better = rank < best_rank || (rank == best_rank && c[i].facts.memory_bytes > c[best].facts.memory_bytes);
+        bool better =
+            rank < best_rank || (rank == best_rank && c[i].facts.memory_bytes > c[best].facts.memory_bytes);
         if (wanted >= 0 ? i == wanted : better) best = i, best_rank = rank;
     }
     if (best < 0) return -1;
@@ -266,8 +276,8 @@ static int choose(candidate *c, int n, int wanted)
                                                : "discrete before integrated, then the largest memory");
     for (int i = 0; i < n && used < sizeof f->reason; i++) {
         if (i == best) continue;
-        int m = snprintf(f->reason + used, sizeof f->reason - used, "; passed over vulkan:%d %s (%s)", i, c[i].facts.name,
-                         c[i].missing[0] ? c[i].missing : c[i].facts.kind);
+        int m = snprintf(f->reason + used, sizeof f->reason - used, "; passed over vulkan:%d %s (%s)", i,
+                         c[i].facts.name, c[i].missing[0] ? c[i].missing : c[i].facts.kind);
         if (m > 0) used += (size_t)m;
     }
     return best;
@@ -289,7 +299,8 @@ static rdg_err vk_enumerate(rdg_device_facts *out, int cap, int *n, rdg_buf *not
     if (inspect_all(v, c, &count, &why) && notes) rdg_buf_printf(notes, "%s\n", why.message);
     for (int i = 0; i < count; i++) {
         if (c[i].missing[0]) {
-            if (notes) rdg_buf_printf(notes, "vulkan:%d %s is not usable: %s\n", i, c[i].facts.name, c[i].missing);
+            if (notes)
+                rdg_buf_printf(notes, "vulkan:%d %s is not usable: %s\n", i, c[i].facts.name, c[i].missing);
         } else if (*n < cap) {
             out[(*n)++] = c[i].facts;
         }
@@ -349,7 +360,8 @@ static rdg_err create_handle(vk_device *d, const candidate *c, rdg_error *e)
                                .pQueueCreateInfos = queues,
                                .enabledExtensionCount = n_extensions,
                                .ppEnabledExtensionNames = extensions};
-    rdg_err rc = rdg_vk_check(d, d->instance->CreateDevice(d->physical, &info, NULL, &d->handle), "vkCreateDevice", e);
+    rdg_err rc =
+        rdg_vk_check(d, d->instance->CreateDevice(d->physical, &info, NULL, &d->handle), "vkCreateDevice", e);
     if (rc) return rc;
     rc = rdg_vk_load_device(d, e);
     if (rc) return rc;
@@ -361,14 +373,16 @@ static rdg_err create_handle(vk_device *d, const candidate *c, rdg_error *e)
         VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
                                           .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
         VkSemaphoreCreateInfo s = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
-        rc = rdg_vk_check(d, d->fn.CreateSemaphore(d->handle, &s, NULL, &d->timeline[q]), "vkCreateSemaphore", e);
+        rc = rdg_vk_check(d, d->fn.CreateSemaphore(d->handle, &s, NULL, &d->timeline[q]), "vkCreateSemaphore",
+                          e);
         if (rc) return rc;
     }
     VkPushConstantRange range = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = RDG_PUSH_BYTES_MAX};
     VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                          .pushConstantRangeCount = 1,
                                          .pPushConstantRanges = &range};
-    return rdg_vk_check(d, d->fn.CreatePipelineLayout(d->handle, &layout, NULL, &d->layout), "vkCreatePipelineLayout", e);
+    return rdg_vk_check(d, d->fn.CreatePipelineLayout(d->handle, &layout, NULL, &d->layout),
+                        "vkCreatePipelineLayout", e);
 }
 
 static rdg_err vk_open(int index, const rdg_device_options *o, rdg_device **out, rdg_error *e)
@@ -386,11 +400,13 @@ static rdg_err vk_open(int index, const rdg_device_options *o, rdg_device **out,
     if (rc) goto done;
     int pick = choose(c, n, index);
     if (pick < 0) {
-        rc = n == 0 ? rdg_fail(e, RDG_E_NOT_FOUND, "vulkan: no device; is the GPU's driver installed? (Lavapipe, package "
+        rc = n == 0 ? rdg_fail(e, RDG_E_NOT_FOUND,
+                               "vulkan: no device; is the GPU's driver installed? (Lavapipe, package "
                                "mesa-vulkan-drivers, runs the kernels on the processor)")
-             : index >= n ? rdg_fail(e, RDG_E_NOT_FOUND, "vulkan:%d: there are %d devices", index, n)
-                          : rdg_fail(e, RDG_E_UNSUPPORTED, "vulkan:%d %s is not usable: %s", RDG_MAX(index, 0),
-                                     c[RDG_MAX(index, 0)].facts.name, c[RDG_MAX(index, 0)].missing);
+             : index >= n
+                 ? rdg_fail(e, RDG_E_NOT_FOUND, "vulkan:%d: there are %d devices", index, n)
+                 : rdg_fail(e, RDG_E_UNSUPPORTED, "vulkan:%d %s is not usable: %s", RDG_MAX(index, 0),
+                            c[RDG_MAX(index, 0)].facts.name, c[RDG_MAX(index, 0)].missing);
         goto done;
     }
     d->base.facts = c[pick].facts;

@@ -17,7 +17,8 @@ VkCommandBuffer rdg_vk_list_commands(const rdg_list *l)
 static void memory_barrier(vk_device *d, vk_list *l, VkPipelineStageFlags before, VkPipelineStageFlags after,
                            VkAccessFlags written, VkAccessFlags read)
 {
-    VkMemoryBarrier b = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = written, .dstAccessMask = read};
+    VkMemoryBarrier b = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = written, .dstAccessMask = read};
     d->fn.CmdPipelineBarrier(l->commands, before, after, 0, 1, &b, 0, NULL, 0, NULL);
 }
 
@@ -39,13 +40,15 @@ rdg_err rdg_vk_list_create(rdg_device *base, int queue, int n_timestamps, rdg_li
     l->base.device = base;
     VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                     .queueFamilyIndex = (uint32_t)d->family[queue]};
-    rdg_err rc = rdg_vk_check(d, d->fn.CreateCommandPool(d->handle, &pool, NULL, &l->pool), "vkCreateCommandPool", e);
+    rdg_err rc =
+        rdg_vk_check(d, d->fn.CreateCommandPool(d->handle, &pool, NULL, &l->pool), "vkCreateCommandPool", e);
     if (rc) goto fail;
     VkCommandBufferAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
                                         .commandPool = l->pool,
                                         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
                                         .commandBufferCount = 1};
-    rc = rdg_vk_check(d, d->fn.AllocateCommandBuffers(d->handle, &info, &l->commands), "vkAllocateCommandBuffers", e);
+    rc = rdg_vk_check(d, d->fn.AllocateCommandBuffers(d->handle, &info, &l->commands),
+                      "vkAllocateCommandBuffers", e);
     if (rc) goto fail;
     if (n_timestamps > 0) {
         VkQueryPoolCreateInfo q = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
@@ -116,17 +119,19 @@ rdg_err rdg_vk_barrier(rdg_list *base, rdg_error *e)
     return RDG_OK;
 }
 
-rdg_err rdg_vk_copy(rdg_list *base, rdg_buffer *dst, uint64_t dst_offset, rdg_buffer *src, uint64_t src_offset,
-                    uint64_t bytes, rdg_error *e)
+rdg_err rdg_vk_copy(rdg_list *base, rdg_buffer *dst, uint64_t dst_offset, rdg_buffer *src,
+                    uint64_t src_offset, uint64_t bytes, rdg_error *e)
 {
     (void)e;
     VkBufferCopy region = {.srcOffset = src_offset, .dstOffset = dst_offset, .size = bytes};
     ((vk_device *)base->device)
-        ->fn.CmdCopyBuffer(((vk_list *)base)->commands, rdg_vk_buffer_handle(src), rdg_vk_buffer_handle(dst), 1, &region);
+        ->fn.CmdCopyBuffer(((vk_list *)base)->commands, rdg_vk_buffer_handle(src), rdg_vk_buffer_handle(dst),
+                           1, &region);
     return RDG_OK;
 }
 
-rdg_err rdg_vk_fill(rdg_list *base, rdg_buffer *dst, uint64_t offset, uint64_t bytes, uint32_t word, rdg_error *e)
+rdg_err rdg_vk_fill(rdg_list *base, rdg_buffer *dst, uint64_t offset, uint64_t bytes, uint32_t word,
+                    rdg_error *e)
 {
     (void)e;
     ((vk_device *)base->device)
@@ -159,10 +164,12 @@ rdg_err rdg_vk_read_timestamps(rdg_list *base, double *ns, int n, rdg_error *e)
     vk_device *d = (vk_device *)base->device;
     uint64_t *ticks = rdg_alloc_array((size_t)n, sizeof *ticks);
     if (!ticks) return rdg_fail(e, RDG_E_NOMEM, "no memory for %d timestamps", n);
-    rdg_err rc = rdg_vk_check(d, d->fn.GetQueryPoolResults(d->handle, l->queries, 0, (uint32_t)n, (size_t)n * 8, ticks, 8,
-                                                           VK_QUERY_RESULT_64_BIT),
+    rdg_err rc = rdg_vk_check(d,
+                              d->fn.GetQueryPoolResults(d->handle, l->queries, 0, (uint32_t)n, (size_t)n * 8,
+                                                        ticks, 8, VK_QUERY_RESULT_64_BIT),
                               "vkGetQueryPoolResults", e);
-    for (int i = 0; i < n && !rc; i++) ns[i] = (double)(int64_t)(ticks[i] - ticks[0]) * d->base.facts.timestamp_ns;
+    for (int i = 0; i < n && !rc; i++)
+        ns[i] = (double)(int64_t)(ticks[i] - ticks[0]) * d->base.facts.timestamp_ns;
     rdg_free(ticks);
     return rc;
 }

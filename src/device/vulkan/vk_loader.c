@@ -78,33 +78,41 @@ static bool has_layer(PFN_vkGetInstanceProcAddr get, const char *name)
 
 rdg_err rdg_vk_instance_create(bool validation, vk_instance **out, rdg_error *e)
 {
-    static const char *const names[] = {"libvulkan.so.1", "libvulkan.so", "libvulkan.1.dylib", "libMoltenVK.dylib"};
+    static const char *const names[] = {"libvulkan.so.1", "libvulkan.so", "libvulkan.1.dylib",
+                                        "libMoltenVK.dylib"};
     static const char *const layer = "VK_LAYER_KHRONOS_validation";
     static const char *const debug = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
     *out = NULL;
     vk_instance *v = rdg_alloc(sizeof *v);
     if (!v) return rdg_fail(e, RDG_E_NOMEM, "no memory for a Vulkan instance");
     rdg_err rc = RDG_OK;
-    for (int i = 0; i < RDG_COUNTOF(names) && !v->library; i++) v->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    for (int i = 0; i < RDG_COUNTOF(names) && !v->library; i++)
+        v->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!v->library) {
-        rc = rdg_fail(e, RDG_E_NOT_FOUND, "vulkan: no loader (libvulkan.so.1) on this machine; install the package "
+        rc = rdg_fail(e, RDG_E_NOT_FOUND,
+                      "vulkan: no loader (libvulkan.so.1) on this machine; install the package "
                       "libvulkan1 or vulkan-loader and the driver of the GPU");
         goto fail;
     }
     v->GetInstanceProcAddr = (PFN_vkGetInstanceProcAddr)dlsym(v->library, "vkGetInstanceProcAddr");
-    PFN_vkCreateInstance create =
-        v->GetInstanceProcAddr ? (PFN_vkCreateInstance)v->GetInstanceProcAddr(NULL, "vkCreateInstance") : NULL;
+    PFN_vkCreateInstance create = v->GetInstanceProcAddr
+                                      ? (PFN_vkCreateInstance)v->GetInstanceProcAddr(NULL, "vkCreateInstance")
+                                      : NULL;
     PFN_vkEnumerateInstanceVersion version =
-        create ? (PFN_vkEnumerateInstanceVersion)v->GetInstanceProcAddr(NULL, "vkEnumerateInstanceVersion") : NULL;
+        create ? (PFN_vkEnumerateInstanceVersion)v->GetInstanceProcAddr(NULL, "vkEnumerateInstanceVersion")
+               : NULL;
     if (!create || !version || version(&v->version) || v->version < VK_API_VERSION_1_3) {
-        rc = rdg_fail(e, RDG_E_NOT_FOUND, "vulkan: the loader is older than Vulkan 1.3; install a newer libvulkan1");
+        rc = rdg_fail(e, RDG_E_NOT_FOUND,
+                      "vulkan: the loader is older than Vulkan 1.3; install a newer libvulkan1");
         goto fail;
     }
     if (validation && !has_layer(v->GetInstanceProcAddr, layer)) {
-        rc = rdg_fail(e, RDG_E_NOT_FOUND, "vulkan: %s is not installed (package vulkan-validationlayers)", layer);
+        rc = rdg_fail(e, RDG_E_NOT_FOUND, "vulkan: %s is not installed (package vulkan-validationlayers)",
+                      layer);
         goto fail;
     }
-    VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "ridge",
+    VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                             .pApplicationName = "ridge",
                              .apiVersion = VK_API_VERSION_1_3};
     VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app};
     if (validation) {
@@ -115,8 +123,8 @@ rdg_err rdg_vk_instance_create(bool validation, vk_instance **out, rdg_error *e)
     }
     VkResult r = create(&info, NULL, &v->handle);
     if (r) {
-        rc = rdg_fail(e, RDG_E_NOT_FOUND, "vulkan: no instance: %s (%d); is a driver installed?", rdg_vk_result_name(r),
-                      (int)r);
+        rc = rdg_fail(e, RDG_E_NOT_FOUND, "vulkan: no instance: %s (%d); is a driver installed?",
+                      rdg_vk_result_name(r), (int)r);
         goto fail;
     }
 #define X(name)                                                                                              \
@@ -133,7 +141,8 @@ rdg_err rdg_vk_instance_create(bool validation, vk_instance **out, rdg_error *e)
         VkDebugUtilsMessengerCreateInfoEXT m = {
             .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT,
             .messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
-            .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT,
+            .messageType =
+                VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT,
             .pfnUserCallback = on_message,
             .pUserData = v};
         if (make) make(v->handle, &m, NULL, &v->messenger);
@@ -149,8 +158,9 @@ void rdg_vk_instance_destroy(vk_instance *v)
 {
     if (!v) return;
     if (v->messenger) {
-        PFN_vkDestroyDebugUtilsMessengerEXT destroy = (PFN_vkDestroyDebugUtilsMessengerEXT)v->GetInstanceProcAddr(
-            v->handle, "vkDestroyDebugUtilsMessengerEXT");
+        PFN_vkDestroyDebugUtilsMessengerEXT destroy =
+            (PFN_vkDestroyDebugUtilsMessengerEXT)v->GetInstanceProcAddr(v->handle,
+                                                                        "vkDestroyDebugUtilsMessengerEXT");
         if (destroy) destroy(v->handle, v->messenger, NULL);
     }
     if (v->handle && v->DestroyInstance) v->DestroyInstance(v->handle, NULL);
@@ -163,12 +173,14 @@ rdg_err rdg_vk_load_device(vk_device *d, rdg_error *e)
     vk_instance *v = d->instance;
 #define X(name)                                                                                              \
     d->fn.name = (PFN_vk##name)v->GetDeviceProcAddr(d->handle, "vk" #name);                                  \
-    if (!d->fn.name) return rdg_fail(e, RDG_E_DEVICE, "vulkan: driver %s lacks vk" #name, d->base.facts.driver);
+    if (!d->fn.name)                                                                                         \
+        return rdg_fail(e, RDG_E_DEVICE, "vulkan: driver %s lacks vk" #name, d->base.facts.driver);
     VK_DEVICE_FUNCTIONS(X)
 #undef X
     if (d->base.facts.imports_host_memory) {
-        d->fn.GetMemoryHostPointerPropertiesEXT = (PFN_vkGetMemoryHostPointerPropertiesEXT)v->GetDeviceProcAddr(
-            d->handle, "vkGetMemoryHostPointerPropertiesEXT");
+        d->fn.GetMemoryHostPointerPropertiesEXT =
+            (PFN_vkGetMemoryHostPointerPropertiesEXT)v->GetDeviceProcAddr(
+                d->handle, "vkGetMemoryHostPointerPropertiesEXT");
         if (!d->fn.GetMemoryHostPointerPropertiesEXT) d->base.facts.imports_host_memory = false;
     }
     return RDG_OK;

@@ -47,15 +47,16 @@ static const memory_wish wishes[] = {
     {RDG_MEMORY_READBACK, MAPPED, 0},
 };
 
-static rdg_err create_handle(vk_device *d, vk_buffer *b, uint64_t bytes, const void *next, VkMemoryRequirements *need,
-                             rdg_error *e)
+static rdg_err create_handle(vk_device *d, vk_buffer *b, uint64_t bytes, const void *next,
+                             VkMemoryRequirements *need, rdg_error *e)
 {
     const uint32_t families[2] = {(uint32_t)d->family[0], (uint32_t)d->family[1]};
     VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
                                .pNext = next,
                                .size = bytes,
-                               .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                                        VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT};
+                               .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
+                                        VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
+                                        VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT};
     if (d->base.facts.n_queues > 1) { /* both queues may touch any buffer */
         info.sharingMode = VK_SHARING_MODE_CONCURRENT;
         info.queueFamilyIndexCount = 2;
@@ -75,10 +76,14 @@ static rdg_err allocate(vk_device *d, vk_buffer *b, uint64_t bytes, int type, co
                                  .pNext = &flags,
                                  .allocationSize = bytes,
                                  .memoryTypeIndex = (uint32_t)type};
-    rdg_err rc = rdg_vk_check(d, d->fn.AllocateMemory(d->handle, &info, NULL, &b->memory), "vkAllocateMemory", e);
-    if (!rc) rc = rdg_vk_check(d, d->fn.BindBufferMemory(d->handle, b->handle, b->memory, 0), "vkBindBufferMemory", e);
+    rdg_err rc =
+        rdg_vk_check(d, d->fn.AllocateMemory(d->handle, &info, NULL, &b->memory), "vkAllocateMemory", e);
+    if (!rc)
+        rc = rdg_vk_check(d, d->fn.BindBufferMemory(d->handle, b->handle, b->memory, 0), "vkBindBufferMemory",
+                          e);
     if (rc) return rc;
-    VkBufferDeviceAddressInfo address = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = b->handle};
+    VkBufferDeviceAddressInfo address = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
+                                         .buffer = b->handle};
     b->base.address = d->fn.GetBufferDeviceAddress(d->handle, &address);
     return RDG_OK;
 }
@@ -102,16 +107,20 @@ rdg_err rdg_vk_buffer_create(rdg_device *base, rdg_memory m, uint64_t bytes, rdg
             rdg_vk_memory_type(&d->memory, need.memoryTypeBits, LOCAL, 0) >= 0)
             continue;
         rc = allocate(d, b, need.size, type, NULL, e);
-        if (!rc && (d->memory.memoryTypes[type].propertyFlags & MAPPED) == MAPPED && (m != RDG_MEMORY_DEVICE || d->base.facts.unified))
-            rc = rdg_vk_check(d, d->fn.MapMemory(d->handle, b->memory, 0, VK_WHOLE_SIZE, 0, &b->base.host), "vkMapMemory", e);
+        if (!rc && (d->memory.memoryTypes[type].propertyFlags & MAPPED) == MAPPED &&
+            (m != RDG_MEMORY_DEVICE || d->base.facts.unified))
+            rc = rdg_vk_check(d, d->fn.MapMemory(d->handle, b->memory, 0, VK_WHOLE_SIZE, 0, &b->base.host),
+                              "vkMapMemory", e);
     }
     if (rc) goto fail;
     *out = &b->base;
     return RDG_OK;
 fail:
     rdg_vk_buffer_destroy(&b->base);
-    return rc == RDG_E_NOMEM ? rdg_fail(e, RDG_E_NOMEM, "device memory is exhausted: use a smaller model, context or "
-                                        "batch") : rc;
+    return rc == RDG_E_NOMEM ? rdg_fail(e, RDG_E_NOMEM,
+                                        "device memory is exhausted: use a smaller model, context or "
+                                        "batch")
+                             : rc;
 }
 
 rdg_err rdg_vk_buffer_import(rdg_device *base, void *host, uint64_t bytes, rdg_buffer **out, rdg_error *e)
@@ -125,13 +134,14 @@ rdg_err rdg_vk_buffer_import(rdg_device *base, void *host, uint64_t bytes, rdg_b
     rdg_err rc = rdg_vk_check(d, d->fn.GetMemoryHostPointerPropertiesEXT(d->handle, handle, host, &p),
                               "vkGetMemoryHostPointerPropertiesEXT", e);
     VkMemoryRequirements need;
-    VkExternalMemoryBufferCreateInfo external = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
-                                                 .handleTypes = handle};
+    VkExternalMemoryBufferCreateInfo external = {
+        .sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO, .handleTypes = handle};
     if (!rc) rc = create_handle(d, b, bytes, &external, &need, e);
     if (rc) goto fail;
     int type = rdg_vk_memory_type(&d->memory, need.memoryTypeBits & p.memoryTypeBits, 0, 0);
     if (type < 0) {
-        rc = rdg_fail(e, RDG_E_UNSUPPORTED, "no memory type of %s takes this host memory", d->base.facts.name);
+        rc =
+            rdg_fail(e, RDG_E_UNSUPPORTED, "no memory type of %s takes this host memory", d->base.facts.name);
         goto fail;
     }
     VkImportMemoryHostPointerInfoEXT import = {.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT,

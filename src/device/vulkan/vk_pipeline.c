@@ -1,4 +1,5 @@
-/* Kernels are compute pipelines; what the driver compiled is kept in a file, so a second start does not compile. */
+/* Kernels are compute pipelines; what the driver compiled is kept in a file, so a second start does not
+ * compile. */
 #include "device/vulkan/vk.h"
 #include "base/file.h"
 
@@ -12,7 +13,8 @@ typedef struct vk_kernel {
 
 enum { CACHE_LIMIT_BYTES = 256 << 20 };
 
-/* The file's name carries device and driver; the driver checks its own header besides and ignores what does not fit. */
+/* The file's name carries device and driver; the driver checks its own header besides and ignores what does
+ * not fit. */
 static char *cache_file(const vk_device *d, const char *dir)
 {
     uint64_t h = 1469598103934665603u;
@@ -77,11 +79,13 @@ rdg_err rdg_vk_kernel_create(rdg_device *base, const rdg_kernel_desc *desc, rdg_
     VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
                                      .codeSize = desc->code_bytes,
                                      .pCode = desc->code};
-    rdg_err rc = rdg_vk_check(d, d->fn.CreateShaderModule(d->handle, &code, NULL, &module), "vkCreateShaderModule", e);
+    rdg_err rc =
+        rdg_vk_check(d, d->fn.CreateShaderModule(d->handle, &code, NULL, &module), "vkCreateShaderModule", e);
     if (rc) goto fail;
     VkSpecializationMapEntry entries[RDG_SPEC_MAX];
     for (int i = 0; i < desc->n_spec; i++)
-        entries[i] = (VkSpecializationMapEntry){.constantID = (uint32_t)i, .offset = (uint32_t)(4 * i), .size = 4};
+        entries[i] =
+            (VkSpecializationMapEntry){.constantID = (uint32_t)i, .offset = (uint32_t)(4 * i), .size = 4};
     VkSpecializationInfo spec = {.mapEntryCount = (uint32_t)desc->n_spec,
                                  .pMapEntries = entries,
                                  .dataSize = (size_t)(4 * desc->n_spec),

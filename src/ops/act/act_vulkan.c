@@ -21,8 +21,12 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
         uint64_t x, out;
         uint32_t n, d1, d2, n_rows, x_stride[3], out_stride[3];
         float cap;
-    } push = {.x = rdg_gpu_address(x), .out = rdg_gpu_address(out), .n = (uint32_t)x->dim[0],
-              .d1 = (uint32_t)x->dim[1], .d2 = (uint32_t)x->dim[2], .n_rows = (uint32_t)rdg_tensor_n_rows(x),
+    } push = {.x = rdg_gpu_address(x),
+              .out = rdg_gpu_address(out),
+              .n = (uint32_t)x->dim[0],
+              .d1 = (uint32_t)x->dim[1],
+              .d2 = (uint32_t)x->dim[2],
+              .n_rows = (uint32_t)rdg_tensor_n_rows(x),
               .cap = p.cap};
     rdg_gpu_strides(x, push.x_stride);
     rdg_gpu_strides(out, push.out_stride);
@@ -35,8 +39,11 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
 }
 
 static const rdg_gpu_kernel kernel = {.encode = encode};
-/* f32 throughout: half a unit in the last place of an exponent's argument is up to 100 units of its result, far out in
- * the tails. */
-const rdg_variant rdg_act_vulkan = {.name = "f32_vulkan", .source = "src/ops/act/act.comp",
-                                    .backend = RDG_BACKEND_VULKAN, .accepts = accepts, .gpu = &kernel,
+/* f32 throughout: half a unit in the last place of an exponent's argument is up to 100 units of its result,
+ * far out in the tails. */
+const rdg_variant rdg_act_vulkan = {.name = "f32_vulkan",
+                                    .source = "src/ops/act/act.comp",
+                                    .backend = RDG_BACKEND_VULKAN,
+                                    .accepts = accepts,
+                                    .gpu = &kernel,
                                     .tolerance = {RDG_TOLERANCE_ULP, 256}};

@@ -14,16 +14,23 @@ static bool accepts(const rdg_op_call *c)
 
 static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch *d, rdg_error *e)
 {
-    const rdg_tensor *a = &c->operand[RDG_ADD_A], *b = &c->operand[RDG_ADD_B], *out = &c->operand[RDG_ADD_OUT];
+    const rdg_tensor *a = &c->operand[RDG_ADD_A], *b = &c->operand[RDG_ADD_B],
+                     *out = &c->operand[RDG_ADD_OUT];
     rdg_add_params p;
     memcpy(&p, c->params.bytes, sizeof p);
     struct {
         uint64_t a, b, out;
         uint32_t n, d1, d2, n_rows, a_stride[3], b_stride[4], out_stride[3];
         float a_scale, b_scale;
-    } push = {.a = rdg_gpu_address(a), .b = rdg_gpu_address(b), .out = rdg_gpu_address(out), .n = (uint32_t)a->dim[0],
-              .d1 = (uint32_t)a->dim[1], .d2 = (uint32_t)a->dim[2], .n_rows = (uint32_t)rdg_tensor_n_rows(a),
-              .a_scale = p.a_scale, .b_scale = p.b_scale};
+    } push = {.a = rdg_gpu_address(a),
+              .b = rdg_gpu_address(b),
+              .out = rdg_gpu_address(out),
+              .n = (uint32_t)a->dim[0],
+              .d1 = (uint32_t)a->dim[1],
+              .d2 = (uint32_t)a->dim[2],
+              .n_rows = (uint32_t)rdg_tensor_n_rows(a),
+              .a_scale = p.a_scale,
+              .b_scale = p.b_scale};
     rdg_gpu_strides(a, push.a_stride);
     uint32_t stride[3];
     if (rdg_tensor_present(b)) {
@@ -39,5 +46,8 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
 }
 
 static const rdg_gpu_kernel kernel = {.encode = encode};
-const rdg_variant rdg_add_vulkan = {.name = "f32_vulkan", .source = "src/ops/add/add.comp",
-                                    .backend = RDG_BACKEND_VULKAN, .accepts = accepts, .gpu = &kernel};
+const rdg_variant rdg_add_vulkan = {.name = "f32_vulkan",
+                                    .source = "src/ops/add/add.comp",
+                                    .backend = RDG_BACKEND_VULKAN,
+                                    .accepts = accepts,
+                                    .gpu = &kernel};

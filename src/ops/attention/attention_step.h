@@ -21,6 +21,7 @@ typedef struct rdg_attention_step {
 bool rdg_attention_step_accepts(const rdg_attention_step *a, const rdg_device_facts *f);
 /* Zeroed before the first launch; launches leave it zeroed where it matters. */
 uint64_t rdg_attention_step_scratch_bytes(const rdg_attention_step *a, const rdg_device_facts *f);
-int rdg_attention_step_encode(const rdg_attention_step *a, const rdg_gpu_env *env, rdg_gpu_dispatch *d, rdg_error *e);
+int rdg_attention_step_encode(const rdg_attention_step *a, const rdg_gpu_env *env, rdg_gpu_dispatch *d,
+                              rdg_error *e);
 
 #endif

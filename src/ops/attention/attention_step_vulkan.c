@@ -21,16 +21,19 @@ bool rdg_attention_step_accepts(const rdg_attention_step *a, const rdg_device_fa
 {
     int64_t head_dim = a->q->dim[0], n_heads = a->q->dim[1], n_kv = a->k->dim[1], group = n_heads / n_kv;
     uint32_t width = rdg_gpu_step_width(f), local = local_size(a, width);
-    if (a->k_cache->type != RDG_TYPE_F16 || a->v_cache->type != RDG_TYPE_F16 || !rdg_tensor_dense(a->k_cache) ||
-        !rdg_tensor_dense(a->v_cache) || !a->params.causal)
+    if (a->k_cache->type != RDG_TYPE_F16 || a->v_cache->type != RDG_TYPE_F16 ||
+        !rdg_tensor_dense(a->k_cache) || !rdg_tensor_dense(a->v_cache) || !a->params.causal)
         return false;
-    if (a->k->dim[0] != head_dim || a->v->dim[0] != head_dim || a->q->dim[2] != 1 || n_heads % n_kv || n_kv * 4 > COUNTER_BYTES)
+    if (a->k->dim[0] != head_dim || a->v->dim[0] != head_dim || a->q->dim[2] != 1 || n_heads % n_kv ||
+        n_kv * 4 > COUNTER_BYTES)
         return false;
-    if (a->q->stride[1] != 4 * head_dim || a->k->stride[1] != 4 * head_dim || a->v->stride[1] != 4 * head_dim ||
-        a->out->stride[1] != 4 * head_dim)
+    if (a->q->stride[1] != 4 * head_dim || a->k->stride[1] != 4 * head_dim ||
+        a->v->stride[1] != 4 * head_dim || a->out->stride[1] != 4 * head_dim)
         return false;
     int64_t lanes = head_dim / 8;
-    if (head_dim % 8 || (lanes & (lanes - 1)) || !width || lanes > width || group > 16 || f->workgroup_max < local) return false;
+    if (head_dim % 8 || (lanes & (lanes - 1)) || !width || lanes > width || group > 16 ||
+        f->workgroup_max < local)
+        return false;
     if (a->rope && (a->rope->n_dims > head_dim || a->rope->n_dims / 2 > MAX_PAIRS)) return false;
     if ((a->q_norm != NULL) != (a->k_norm != NULL)) return false;
     if (a->q_norm && (a->q_norm->dim[1] != 1 || a->k_norm->dim[1] != 1)) return false;
@@ -45,7 +48,8 @@ uint64_t rdg_attention_step_scratch_bytes(const rdg_attention_step *a, const rdg
     return COUNTER_BYTES + (uint64_t)MAX_SPLITS * (uint64_t)(a->q->dim[1] * (head_dim + 2)) * 4;
 }
 
-int rdg_attention_step_encode(const rdg_attention_step *a, const rdg_gpu_env *env, rdg_gpu_dispatch *d, rdg_error *e)
+int rdg_attention_step_encode(const rdg_attention_step *a, const rdg_gpu_env *env, rdg_gpu_dispatch *d,
+                              rdg_error *e)
 {
     uint32_t width = rdg_gpu_step_width(env->facts), n_slots = (uint32_t)a->k_cache->dim[1];
     struct {
@@ -53,29 +57,48 @@ int rdg_attention_step_encode(const rdg_attention_step *a, const rdg_gpu_env *en
         uint32_t n_slots;
         float scale, softcap, eps, magnitude;
         int32_t window;
-    } push = {.q = rdg_gpu_address(a->q), .k = rdg_gpu_address(a->k), .v = rdg_gpu_address(a->v),
-              .k_cache = rdg_gpu_address(a->k_cache), .v_cache = rdg_gpu_address(a->v_cache),
-              .pos = rdg_gpu_address(a->pos), .out = rdg_gpu_address(a->out), .scratch = env->scratch,
-              .sinks = a->sinks ? rdg_gpu_address(a->sinks) : 0, .q_norm = a->q_norm ? rdg_gpu_address(a->q_norm) : 0,
-              .k_norm = a->k_norm ? rdg_gpu_address(a->k_norm) : 0, .n_slots = n_slots, .scale = a->params.scale,
-              .softcap = a->params.softcap, .eps = a->eps, .magnitude = a->rope ? a->rope->magnitude : 1.0f,
+    } push = {.q = rdg_gpu_address(a->q),
+              .k = rdg_gpu_address(a->k),
+              .v = rdg_gpu_address(a->v),
+              .k_cache = rdg_gpu_address(a->k_cache),
+              .v_cache = rdg_gpu_address(a->v_cache),
+              .pos = rdg_gpu_address(a->pos),
+              .out = rdg_gpu_address(a->out),
+              .scratch = env->scratch,
+              .sinks = a->sinks ? rdg_gpu_address(a->sinks) : 0,
+              .q_norm = a->q_norm ? rdg_gpu_address(a->q_norm) : 0,
+              .k_norm = a->k_norm ? rdg_gpu_address(a->k_norm) : 0,
+              .n_slots = n_slots,
+              .scale = a->params.scale,
+              .softcap = a->params.softcap,
+              .eps = a->eps,
+              .magnitude = a->rope ? a->rope->magnitude : 1.0f,
               .window = a->params.window};
     if (a->rope) {
         uint64_t table[MAX_PAIRS];
         if (!rdg_rope_table(a->rope, a->factors, table)) {
-            rdg_fail(e, RDG_E_MALFORMED, "a rotary frequency is not finite: base %g, scale %g", a->rope->freq_base,
-                     a->rope->freq_scale);
+            rdg_fail(e, RDG_E_MALFORMED, "a rotary frequency is not finite: base %g, scale %g",
+                     a->rope->freq_base, a->rope->freq_scale);
             return 0;
         }
         push.table = rdg_gpu_constant(env, table, (size_t)(a->rope->n_dims / 2) * sizeof *table, e);
         if (!push.table) return 0;
     }
     rdg_gpu_fill(d, "attention_step", &push, sizeof push);
-    uint32_t n_splits = splits(a), group = (uint32_t)(a->q->dim[1] / a->k->dim[1]), local = local_size(a, width);
-    const uint32_t spec[] = {local, (uint32_t)a->q->dim[0], group, n_splits,
-                             !a->rope ? 0 : a->rope->style == RDG_ROPE_NORM ? 1 : 2,
-                             a->rope ? (uint32_t)a->rope->n_dims : 0, a->q_norm != NULL,
-                             a->n_visible_max > n_slots, width, local};
+    uint32_t n_splits = splits(a), group = (uint32_t)(a->q->dim[1] / a->k->dim[1]),
+             local = local_size(a, width);
+    const uint32_t spec[] = {local,
+                             (uint32_t)a->q->dim[0],
+                             group,
+                             n_splits,
+                             !a->rope                          ? 0
+                             : a->rope->style == RDG_ROPE_NORM ? 1
+                                                               : 2,
+                             a->rope ? (uint32_t)a->rope->n_dims : 0,
+                             a->q_norm != NULL,
+                             a->n_visible_max > n_slots,
+                             width,
+                             local};
     for (int i = 0; i < RDG_COUNTOF(spec); i++) d->spec[i] = spec[i];
     d->n_spec = RDG_COUNTOF(spec);
     d->subgroup = width;

@@ -17,9 +17,17 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
     struct {
         uint64_t x, weights, residual, out;
         uint32_t n, n_used, n_tokens, x_stride1, x_stride2, weights_stride, residual_stride, out_stride;
-    } push = {rdg_gpu_address(x), rdg_gpu_address(weights), rdg_gpu_address(residual), rdg_gpu_address(out),
-              (uint32_t)x->dim[0], (uint32_t)x->dim[1], (uint32_t)x->dim[2], (uint32_t)(x->stride[1] / 4),
-              (uint32_t)(x->stride[2] / 4), (uint32_t)(weights->stride[1] / 4), (uint32_t)(residual->stride[1] / 4),
+    } push = {rdg_gpu_address(x),
+              rdg_gpu_address(weights),
+              rdg_gpu_address(residual),
+              rdg_gpu_address(out),
+              (uint32_t)x->dim[0],
+              (uint32_t)x->dim[1],
+              (uint32_t)x->dim[2],
+              (uint32_t)(x->stride[1] / 4),
+              (uint32_t)(x->stride[2] / 4),
+              (uint32_t)(weights->stride[1] / 4),
+              (uint32_t)(residual->stride[1] / 4),
               (uint32_t)(out->stride[1] / 4)};
     rdg_gpu_fill(d, "combine", &push, sizeof push);
     if (rdg_gpu_grid(d, env->facts, rdg_div_up(x->dim[0] * x->dim[2], 128))) return 1;
@@ -28,5 +36,8 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
 }
 
 static const rdg_gpu_kernel kernel = {.encode = encode};
-const rdg_variant rdg_combine_vulkan = {.name = "f32_vulkan", .source = "src/ops/combine/combine.comp",
-                                        .backend = RDG_BACKEND_VULKAN, .accepts = accepts, .gpu = &kernel};
+const rdg_variant rdg_combine_vulkan = {.name = "f32_vulkan",
+                                        .source = "src/ops/combine/combine.comp",
+                                        .backend = RDG_BACKEND_VULKAN,
+                                        .accepts = accepts,
+                                        .gpu = &kernel};

@@ -22,9 +22,9 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
         uint64_t table, ids, out;
         uint32_t n_embd, n_tokens, n_rows, row_bytes, out_stride;
         float scale;
-    } push = {rdg_gpu_address(table), rdg_gpu_address(ids), rdg_gpu_address(out), (uint32_t)table->dim[0],
-              (uint32_t)ids->dim[0], (uint32_t)table->dim[1], (uint32_t)table->stride[1], (uint32_t)(out->stride[1] / 4),
-              p.scale};
+    } push = {rdg_gpu_address(table),     rdg_gpu_address(ids),           rdg_gpu_address(out),
+              (uint32_t)table->dim[0],    (uint32_t)ids->dim[0],          (uint32_t)table->dim[1],
+              (uint32_t)table->stride[1], (uint32_t)(out->stride[1] / 4), p.scale};
     rdg_gpu_fill(d, "embed", &push, sizeof push);
     d->spec[0] = rdg_gpu_weight_type(table);
     d->n_spec = 1;
@@ -34,5 +34,8 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
 }
 
 static const rdg_gpu_kernel kernel = {.encode = encode};
-const rdg_variant rdg_embed_vulkan = {.name = "any_vulkan", .source = "src/ops/embed/embed.comp",
-                                      .backend = RDG_BACKEND_VULKAN, .accepts = accepts, .gpu = &kernel};
+const rdg_variant rdg_embed_vulkan = {.name = "any_vulkan",
+                                      .source = "src/ops/embed/embed.comp",
+                                      .backend = RDG_BACKEND_VULKAN,
+                                      .accepts = accepts,
+                                      .gpu = &kernel};

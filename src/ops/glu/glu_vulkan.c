@@ -14,16 +14,23 @@ static bool accepts(const rdg_op_call *c)
 
 static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch *d, rdg_error *e)
 {
-    const rdg_tensor *gate = &c->operand[RDG_GLU_GATE], *up = &c->operand[RDG_GLU_UP], *out = &c->operand[RDG_GLU_OUT];
+    const rdg_tensor *gate = &c->operand[RDG_GLU_GATE], *up = &c->operand[RDG_GLU_UP],
+                     *out = &c->operand[RDG_GLU_OUT];
     rdg_glu_params p;
     memcpy(&p, c->params.bytes, sizeof p);
     struct {
         uint64_t gate, up, out;
         uint32_t n, d1, d2, n_rows, gate_stride[3], up_stride[3], out_stride[3];
         float alpha, limit;
-    } push = {.gate = rdg_gpu_address(gate), .up = rdg_gpu_address(up), .out = rdg_gpu_address(out), .n = (uint32_t)gate->dim[0],
-              .d1 = (uint32_t)gate->dim[1], .d2 = (uint32_t)gate->dim[2], .n_rows = (uint32_t)rdg_tensor_n_rows(gate),
-              .alpha = p.alpha, .limit = p.limit};
+    } push = {.gate = rdg_gpu_address(gate),
+              .up = rdg_gpu_address(up),
+              .out = rdg_gpu_address(out),
+              .n = (uint32_t)gate->dim[0],
+              .d1 = (uint32_t)gate->dim[1],
+              .d2 = (uint32_t)gate->dim[2],
+              .n_rows = (uint32_t)rdg_tensor_n_rows(gate),
+              .alpha = p.alpha,
+              .limit = p.limit};
     rdg_gpu_strides(gate, push.gate_stride);
     rdg_gpu_strides(up, push.up_stride);
     rdg_gpu_strides(out, push.out_stride);
@@ -36,8 +43,11 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
 }
 
 static const rdg_gpu_kernel kernel = {.encode = encode};
-/* f32 throughout: half a unit in the last place of an exponent's argument is up to 100 units of its result, far out in
- * the tails. */
-const rdg_variant rdg_glu_vulkan = {.name = "f32_vulkan", .source = "src/ops/glu/glu.comp",
-                                    .backend = RDG_BACKEND_VULKAN, .accepts = accepts, .gpu = &kernel,
+/* f32 throughout: half a unit in the last place of an exponent's argument is up to 100 units of its result,
+ * far out in the tails. */
+const rdg_variant rdg_glu_vulkan = {.name = "f32_vulkan",
+                                    .source = "src/ops/glu/glu.comp",
+                                    .backend = RDG_BACKEND_VULKAN,
+                                    .accepts = accepts,
+                                    .gpu = &kernel,
                                     .tolerance = {RDG_TOLERANCE_ULP, 256}};

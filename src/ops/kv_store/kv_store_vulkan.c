@@ -19,8 +19,16 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
     struct {
         uint64_t x, pos, cache;
         uint32_t head_dim, n_heads, n_tokens, n_slots, x_stride1, x_stride2, cache_stride1, cache_stride2;
-    } push = {rdg_gpu_address(x), rdg_gpu_address(pos), rdg_gpu_address(cache), (uint32_t)x->dim[0], (uint32_t)x->dim[1],
-              (uint32_t)x->dim[2], (uint32_t)cache->dim[1], xs[0], xs[1], (uint32_t)cache->stride[1],
+    } push = {rdg_gpu_address(x),
+              rdg_gpu_address(pos),
+              rdg_gpu_address(cache),
+              (uint32_t)x->dim[0],
+              (uint32_t)x->dim[1],
+              (uint32_t)x->dim[2],
+              (uint32_t)cache->dim[1],
+              xs[0],
+              xs[1],
+              (uint32_t)cache->stride[1],
               (uint32_t)cache->stride[2]};
     rdg_gpu_fill(d, "kv_store", &push, sizeof push);
     d->spec[0] = cache->type;
@@ -32,5 +40,8 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
 }
 
 static const rdg_gpu_kernel kernel = {.encode = encode};
-const rdg_variant rdg_kv_store_vulkan = {.name = "any_vulkan", .source = "src/ops/kv_store/kv_store.comp",
-                                         .backend = RDG_BACKEND_VULKAN, .accepts = accepts, .gpu = &kernel};
+const rdg_variant rdg_kv_store_vulkan = {.name = "any_vulkan",
+                                         .source = "src/ops/kv_store/kv_store.comp",
+                                         .backend = RDG_BACKEND_VULKAN,
+                                         .accepts = accepts,
+                                         .gpu = &kernel};

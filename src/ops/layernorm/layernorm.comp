@@ -13,10 +13,12 @@ layout(push_constant, scalar) uniform Push {
     uint out_stride1, out_stride2, out_stride3;
     uint weight_stride1, bias_stride1;
     float eps;
+    uint n_rows;
 };
 
 void main()
 {
+    if (linear_group() >= n_rows) return; // the last row of a large grid is not full
     uint row = linear_group(), i1 = row % d1, i2 = row / d1 % d2, i3 = row / (d1 * d2);
     F32 src = F32(x + 4 * (uint64_t(i1) * x_stride1 + uint64_t(i2) * x_stride2 + uint64_t(i3) * x_stride3));
     F32 dst = F32(result + 4 * (uint64_t(i1) * out_stride1 + uint64_t(i2) * out_stride2 + uint64_t(i3) * out_stride3));

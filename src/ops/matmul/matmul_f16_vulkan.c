@@ -19,8 +19,9 @@ static bool aligned(const rdg_tensor *t)
 static bool accepts(const rdg_op_call *c)
 {
     const rdg_tensor *w = &c->operand[RDG_MATMUL_WEIGHT], *x = &c->operand[RDG_MATMUL_X];
-    return known(rdg_gpu_weight_type(w)) && w->dim[0] % 32 == 0 && w->stride[1] % 16 == 0 && w->stride[1] <= UINT32_MAX &&
-           aligned(w) && aligned(x) && x->stride[1] % 16 == 0 && x->dim[1] > RDG_MATVEC_MAX_TOKENS;
+    return known(rdg_gpu_weight_type(w)) && w->dim[0] % 32 == 0 && w->stride[1] % 16 == 0 &&
+           w->stride[1] <= UINT32_MAX && aligned(w) && aligned(x) && x->stride[1] % 16 == 0 &&
+           x->dim[1] > RDG_MATVEC_MAX_TOKENS;
 }
 
 static uint64_t scratch_bytes(const rdg_op_call *c, const rdg_gpu_env *env)
@@ -30,8 +31,8 @@ static uint64_t scratch_bytes(const rdg_op_call *c, const rdg_gpu_env *env)
     return (uint64_t)(rdg_round_up(x->dim[1], 128) * x->dim[0] * 2);
 }
 
-static int encode_tile(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch *d, const char *module, int64_t tile,
-                       uint32_t width, rdg_error *e)
+static int encode_tile(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch *d, const char *module,
+                       int64_t tile, uint32_t width, rdg_error *e)
 {
     const rdg_tensor *w = &c->operand[RDG_MATMUL_WEIGHT], *x = &c->operand[RDG_MATMUL_X],
                      *bias = &c->operand[RDG_MATMUL_BIAS], *residual = &c->operand[RDG_MATMUL_RESIDUAL],
@@ -41,8 +42,12 @@ static int encode_tile(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dis
         struct {
             uint64_t x, out;
             uint32_t n_columns, n_tokens, n_padded, x_stride;
-        } push = {rdg_gpu_address(x), env->scratch, (uint32_t)x->dim[0], (uint32_t)x->dim[1],
-                  (uint32_t)rdg_round_up(x->dim[1], 128), (uint32_t)(x->stride[1] / 4)};
+        } push = {rdg_gpu_address(x),
+                  env->scratch,
+                  (uint32_t)x->dim[0],
+                  (uint32_t)x->dim[1],
+                  (uint32_t)rdg_round_up(x->dim[1], 128),
+                  (uint32_t)(x->stride[1] / 4)};
         rdg_gpu_fill(&d[0], "pack_f16", &push, sizeof push);
         if (!rdg_gpu_grid(&d[0], env->facts, rdg_div_up(x->dim[0] / 8 * push.n_padded, 128))) {
             rdg_fail(e, RDG_E_LIMIT, "too many tokens for one launch");
@@ -53,11 +58,21 @@ static int encode_tile(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dis
     struct {
         uint64_t weight, x, bias, residual, out;
         uint32_t n_columns, n_rows, n_tokens, row_bytes, residual_stride, out_stride, whole;
-    } push = {rdg_gpu_address(w), env->scratch, rdg_gpu_address(bias), rdg_gpu_address(residual), rdg_gpu_address(out),
-              (uint32_t)w->dim[0], (uint32_t)w->dim[1], (uint32_t)x->dim[1], (uint32_t)w->stride[1],
-              (uint32_t)(residual->stride[1] / 4), (uint32_t)(out->stride[1] / 4), 0};
-    push.whole = w->dim[1] % tile == 0 && x->dim[1] % tile == 0 && !rdg_tensor_present(bias) && aligned(out) &&
-                 out->stride[1] % 16 == 0 && (!rdg_tensor_present(residual) || (aligned(residual) && residual->stride[1] % 16 == 0));
+    } push = {rdg_gpu_address(w),
+              env->scratch,
+              rdg_gpu_address(bias),
+              rdg_gpu_address(residual),
+              rdg_gpu_address(out),
+              (uint32_t)w->dim[0],
+              (uint32_t)w->dim[1],
+              (uint32_t)x->dim[1],
+              (uint32_t)w->stride[1],
+              (uint32_t)(residual->stride[1] / 4),
+              (uint32_t)(out->stride[1] / 4),
+              0};
+    push.whole = w->dim[1] % tile == 0 && x->dim[1] % tile == 0 && !rdg_tensor_present(bias) &&
+                 aligned(out) && out->stride[1] % 16 == 0 &&
+                 (!rdg_tensor_present(residual) || (aligned(residual) && residual->stride[1] % 16 == 0));
     rdg_gpu_fill(&d[n], module, &push, sizeof push);
     d[n].spec[0] = rdg_gpu_weight_type(w);
     d[n].spec[1] = width;
@@ -82,15 +97,25 @@ static int encode_emulated(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu
     return encode_tile(c, env, d, "matmul_f16_emulated", 32, env->facts->subgroup_width, e);
 }
 
-static const rdg_gpu_kernel kernel = {.encode = encode, .scratch_bytes = scratch_bytes, .prepares = 1 + RDG_MATMUL_X};
-static const rdg_gpu_kernel emulated = {.encode = encode_emulated, .scratch_bytes = scratch_bytes,
-                                        .prepares = 1 + RDG_MATMUL_X};
-/* Both factors are rounded to 11 bits; with scale and minimum of Q4_K and Q5_K rounded too, weights lose a little more. */
-const rdg_variant rdg_matmul_f16_vulkan = {
-    .name = "f16_vulkan_matrix", .source = "src/ops/matmul/matmul_f16.comp", .backend = RDG_BACKEND_VULKAN,
-    .requires_mask = RDG_GPU_MATRIX_F16 | RDG_GPU_SUBGROUP_32 | RDG_GPU_SHARED_48K, .accepts = accepts, .gpu = &kernel,
-    .tolerance = {RDG_TOLERANCE_NORMALISED, 4e-3}};
+static const rdg_gpu_kernel kernel = {
+    .encode = encode, .scratch_bytes = scratch_bytes, .prepares = 1 + RDG_MATMUL_X};
+static const rdg_gpu_kernel emulated = {
+    .encode = encode_emulated, .scratch_bytes = scratch_bytes, .prepares = 1 + RDG_MATMUL_X};
+/* Both factors are rounded to 11 bits; with scale and minimum of Q4_K and Q5_K rounded too, weights lose a
+ * little more. */
+const rdg_variant rdg_matmul_f16_vulkan = {.name = "f16_vulkan_matrix",
+                                           .source = "src/ops/matmul/matmul_f16.comp",
+                                           .backend = RDG_BACKEND_VULKAN,
+                                           .requires_mask =
+                                               RDG_GPU_MATRIX_F16 | RDG_GPU_SUBGROUP_32 | RDG_GPU_SHARED_48K,
+                                           .accepts = accepts,
+                                           .gpu = &kernel,
+                                           .tolerance = {RDG_TOLERANCE_NORMALISED, 4e-3}};
 /* Not in matmul's table: the same kernel for tests on devices without matrix units. */
-const rdg_variant rdg_matmul_f16_emulated = {
-    .name = "f16_vulkan_emulated", .source = "src/ops/matmul/matmul_f16.comp", .backend = RDG_BACKEND_VULKAN,
-    .requires_mask = RDG_GPU_FLOAT16, .accepts = accepts, .gpu = &emulated, .tolerance = {RDG_TOLERANCE_NORMALISED, 4e-3}};
+const rdg_variant rdg_matmul_f16_emulated = {.name = "f16_vulkan_emulated",
+                                             .source = "src/ops/matmul/matmul_f16.comp",
+                                             .backend = RDG_BACKEND_VULKAN,
+                                             .requires_mask = RDG_GPU_FLOAT16,
+                                             .accepts = accepts,
+                                             .gpu = &emulated,
+                                             .tolerance = {RDG_TOLERANCE_NORMALISED, 4e-3}};

@@ -1,4 +1,5 @@
-/* The launch of matvec_q8.comp: one token, quantised weights, with what a decode step puts around a product. */
+/* The launch of matvec_q8.comp: one token, quantised weights, with what a decode step puts around a product.
+ */
 #ifndef RDG_OPS_MATVEC_Q8_H
 #define RDG_OPS_MATVEC_Q8_H
 

@@ -3,8 +3,8 @@
 #include "ops/gpu_planar.h"
 #include "ops/gpu_rows.h"
 
-/* WORKGROUPS: about what a large GPU holds at once. Beyond that a workgroup takes several groups of rows, so that x is
- * normalised and quantised once for all of them. */
+/* WORKGROUPS: about what a large GPU holds at once. Beyond that a workgroup takes several groups of rows, so
+ * that x is normalised and quantised once for all of them. */
 enum { LOCAL = 256, WORKGROUPS = 528, TURNS_MAX = 16 };
 
 uint32_t rdg_gpu_step_width(const rdg_device_facts *f)
@@ -29,9 +29,12 @@ bool rdg_matvec_q8_accepts(const rdg_matvec_q8 *m, const rdg_device_facts *f)
                  type == RDG_TYPE_Q8_0 + RDG_GPU_PLANAR || type == RDG_TYPE_Q4_0 + RDG_GPU_PLANAR;
     /* workgroup memory: bytes, a scale for each 32, a sum for each 16, and the reduction's */
     int64_t shared = n + n / 8 + n / 4 + 1024;
-    if (!known || !rdg_gpu_step_width(f) || f->workgroup_max < LOCAL || shared > f->shared_bytes) return false;
-    if (n % 32 || w->stride[1] % 16 || w->stride[1] > UINT32_MAX || w->dim[2] != 1 || m->x->dim[1] != 1) return false;
-    if (!aligned(w, 16) || !aligned(m->x, 16) || (m->norm_weight && !aligned(m->norm_weight, 16))) return false;
+    if (!known || !rdg_gpu_step_width(f) || f->workgroup_max < LOCAL || shared > f->shared_bytes)
+        return false;
+    if (n % 32 || w->stride[1] % 16 || w->stride[1] > UINT32_MAX || w->dim[2] != 1 || m->x->dim[1] != 1)
+        return false;
+    if (!aligned(w, 16) || !aligned(m->x, 16) || (m->norm_weight && !aligned(m->norm_weight, 16)))
+        return false;
     if (m->norm_weight && m->norm_weight->dim[1] != 1) return false;
     if (m->weight2 && (rdg_gpu_weight_type(m->weight2) != type || m->weight2->dim[0] != n ||
                        m->weight2->dim[1] != w->dim[1] || !aligned(m->weight2, 16)))
@@ -46,18 +49,32 @@ int rdg_matvec_q8_encode(const rdg_matvec_q8 *m, const rdg_gpu_env *env, rdg_gpu
         uint64_t weight, weight2, x, norm_weight, bias, residual, out;
         uint32_t n_rows, row_bytes;
         float eps, alpha, limit;
-    } push = {.weight = rdg_gpu_address(w), .weight2 = m->weight2 ? rdg_gpu_address(m->weight2) : 0,
-              .x = rdg_gpu_address(m->x), .norm_weight = m->norm_weight ? rdg_gpu_address(m->norm_weight) : 0,
-              .bias = m->bias ? rdg_gpu_address(m->bias) : 0, .residual = m->residual ? rdg_gpu_address(m->residual) : 0,
-              .out = rdg_gpu_address(m->out), .n_rows = (uint32_t)w->dim[1], .row_bytes = (uint32_t)w->stride[1],
-              .eps = m->eps, .alpha = m->glu.alpha, .limit = m->glu.limit};
+    } push = {.weight = rdg_gpu_address(w),
+              .weight2 = m->weight2 ? rdg_gpu_address(m->weight2) : 0,
+              .x = rdg_gpu_address(m->x),
+              .norm_weight = m->norm_weight ? rdg_gpu_address(m->norm_weight) : 0,
+              .bias = m->bias ? rdg_gpu_address(m->bias) : 0,
+              .residual = m->residual ? rdg_gpu_address(m->residual) : 0,
+              .out = rdg_gpu_address(m->out),
+              .n_rows = (uint32_t)w->dim[1],
+              .row_bytes = (uint32_t)w->stride[1],
+              .eps = m->eps,
+              .alpha = m->glu.alpha,
+              .limit = m->glu.limit};
     rdg_gpu_fill(d, "matvec_q8", &push, sizeof push);
     uint32_t width = rdg_gpu_step_width(env->facts), rows = m->weight2 ? 1 : 2;
     if (w->dim[1] < 2048 && !m->weight2) rows = 1; /* enough subgroups to fill the machine */
     int64_t groups = rdg_div_up(w->dim[1], (int64_t)rows * (LOCAL / width));
     uint32_t turns = (uint32_t)RDG_MIN(rdg_div_up(groups, WORKGROUPS), TURNS_MAX);
-    const uint32_t spec[] = {LOCAL, rdg_gpu_weight_type(w), (uint32_t)w->dim[0], rows, m->norm_weight != NULL,
-                             m->weight2 ? 1 + (uint32_t)m->glu.act : 0, width, 2, turns};
+    const uint32_t spec[] = {LOCAL,
+                             rdg_gpu_weight_type(w),
+                             (uint32_t)w->dim[0],
+                             rows,
+                             m->norm_weight != NULL,
+                             m->weight2 ? 1 + (uint32_t)m->glu.act : 0,
+                             width,
+                             2,
+                             turns};
     for (int i = 0; i < RDG_COUNTOF(spec); i++) d->spec[i] = spec[i];
     d->n_spec = RDG_COUNTOF(spec);
     d->subgroup = width;
@@ -73,16 +90,19 @@ static const rdg_tensor *given(const rdg_tensor *t)
 
 static rdg_matvec_q8 plain(const rdg_op_call *c)
 {
-    return (rdg_matvec_q8){.weight = &c->operand[RDG_MATMUL_WEIGHT], .x = &c->operand[RDG_MATMUL_X],
+    return (rdg_matvec_q8){.weight = &c->operand[RDG_MATMUL_WEIGHT],
+                           .x = &c->operand[RDG_MATMUL_X],
                            .bias = given(&c->operand[RDG_MATMUL_BIAS]),
-                           .residual = given(&c->operand[RDG_MATMUL_RESIDUAL]), .out = &c->operand[RDG_MATMUL_OUT]};
+                           .residual = given(&c->operand[RDG_MATMUL_RESIDUAL]),
+                           .out = &c->operand[RDG_MATMUL_OUT]};
 }
 
-/* Facts that every device has which passes the row's requirements; encode checks the rest again with the real ones. */
+/* Facts that every device has which passes the row's requirements; encode checks the rest again with the real
+ * ones. */
 static bool accepts(const rdg_op_call *c)
 {
-    static const rdg_device_facts least = {.features = RDG_GPU_INT8_DOT_ANY, .subgroup_width = 8, .workgroup_max = 256,
-                                           .shared_bytes = 32768};
+    static const rdg_device_facts least = {
+        .features = RDG_GPU_INT8_DOT_ANY, .subgroup_width = 8, .workgroup_max = 256, .shared_bytes = 32768};
     rdg_matvec_q8 m = plain(c);
     return rdg_matvec_q8_accepts(&m, &least);
 }
@@ -91,16 +111,20 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
 {
     rdg_matvec_q8 m = plain(c);
     if (!rdg_matvec_q8_accepts(&m, env->facts)) {
-        rdg_fail(e, RDG_E_UNSUPPORTED, "operands are not aligned to 16 bytes or the device's subgroups do not fit");
+        rdg_fail(e, RDG_E_UNSUPPORTED,
+                 "operands are not aligned to 16 bytes or the device's subgroups do not fit");
         return 0;
     }
     return rdg_matvec_q8_encode(&m, env, d, e);
 }
 
 static const rdg_gpu_kernel kernel = {.encode = encode};
-/* Activations are rounded to 8 bits in blocks of 32: the error of a row is that of its activations, at worst half a step
- * of a block's largest value in each. */
-const rdg_variant rdg_matvec_q8_vulkan = {.name = "q8_vulkan", .source = "src/ops/matmul/matvec_q8.comp",
-                                          .backend = RDG_BACKEND_VULKAN, .requires_mask = RDG_GPU_INT8_DOT_ANY,
-                                          .accepts = accepts, .gpu = &kernel,
+/* Activations are rounded to 8 bits in blocks of 32: the error of a row is that of its activations, at worst
+ * half a step of a block's largest value in each. */
+const rdg_variant rdg_matvec_q8_vulkan = {.name = "q8_vulkan",
+                                          .source = "src/ops/matmul/matvec_q8.comp",
+                                          .backend = RDG_BACKEND_VULKAN,
+                                          .requires_mask = RDG_GPU_INT8_DOT_ANY,
+                                          .accepts = accepts,
+                                          .gpu = &kernel,
                                           .tolerance = {RDG_TOLERANCE_NORMALISED, 2e-2}};

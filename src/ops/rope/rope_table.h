@@ -1,4 +1,5 @@
-/* Frequencies of a rope as turns per position in 0.64 fixed point: what the GPU kernels multiply positions with. */
+/* Frequencies of a rope as turns per position in 0.64 fixed point: what the GPU kernels multiply positions
+ * with. */
 #ifndef RDG_OPS_ROPE_TABLE_H
 #define RDG_OPS_ROPE_TABLE_H
 #include "ops/rope/rope.h"

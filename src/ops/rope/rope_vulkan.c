@@ -48,7 +48,8 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
         return 0;
     }
     if (!rdg_rope_table(&p, rdg_tensor_present(factors) ? factors->data : NULL, table)) {
-        rdg_fail(e, RDG_E_MALFORMED, "a rotary frequency is not finite: base %g, scale %g", p.freq_base, p.freq_scale);
+        rdg_fail(e, RDG_E_MALFORMED, "a rotary frequency is not finite: base %g, scale %g", p.freq_base,
+                 p.freq_scale);
         return 0;
     }
     uint32_t xs[3], os[3];
@@ -58,10 +59,19 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
         uint64_t x, pos, table, out;
         uint32_t head_dim, n_heads, n_tokens, n_dims, x_stride1, x_stride2, out_stride1, out_stride2, neox;
         float magnitude;
-    } push = {.x = rdg_gpu_address(x), .pos = rdg_gpu_address(pos), .out = rdg_gpu_address(out),
-              .head_dim = (uint32_t)x->dim[0], .n_heads = (uint32_t)x->dim[1], .n_tokens = (uint32_t)x->dim[2],
-              .n_dims = (uint32_t)p.n_dims, .x_stride1 = xs[0], .x_stride2 = xs[1], .out_stride1 = os[0],
-              .out_stride2 = os[1], .neox = p.style == RDG_ROPE_NEOX, .magnitude = p.magnitude};
+    } push = {.x = rdg_gpu_address(x),
+              .pos = rdg_gpu_address(pos),
+              .out = rdg_gpu_address(out),
+              .head_dim = (uint32_t)x->dim[0],
+              .n_heads = (uint32_t)x->dim[1],
+              .n_tokens = (uint32_t)x->dim[2],
+              .n_dims = (uint32_t)p.n_dims,
+              .x_stride1 = xs[0],
+              .x_stride2 = xs[1],
+              .out_stride1 = os[0],
+              .out_stride2 = os[1],
+              .neox = p.style == RDG_ROPE_NEOX,
+              .magnitude = p.magnitude};
     push.table = rdg_gpu_constant(env, table, (size_t)(p.n_dims / 2) * sizeof *table, e);
     if (!push.table) return 0;
     rdg_gpu_fill(d, "rope", &push, sizeof push);
@@ -72,5 +82,8 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
 }
 
 static const rdg_gpu_kernel kernel = {.encode = encode};
-const rdg_variant rdg_rope_vulkan = {.name = "f32_vulkan", .source = "src/ops/rope/rope.comp",
-                                     .backend = RDG_BACKEND_VULKAN, .accepts = accepts, .gpu = &kernel};
+const rdg_variant rdg_rope_vulkan = {.name = "f32_vulkan",
+                                     .source = "src/ops/rope/rope.comp",
+                                     .backend = RDG_BACKEND_VULKAN,
+                                     .accepts = accepts,
+                                     .gpu = &kernel};

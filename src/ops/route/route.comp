@@ -12,12 +12,14 @@ layout(push_constant, scalar) uniform Push {
     uint n_experts, n_used;
     uint logits_stride, ids_stride, weights_stride; // elements
     float scale;
+    uint n_tokens;
 };
 shared float value[1024];
 shared uint picked;
 
 void main()
 {
+    if (linear_group() >= n_tokens) return;
     uint t = linear_group(), me = gl_LocalInvocationID.x;
     float top = -3.4e38;
     for (uint i = me; i < n_experts; i += gl_WorkGroupSize.x) {

@@ -19,9 +19,17 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
         uint64_t logits, ids, weights;
         uint32_t n_experts, n_used, logits_stride, ids_stride, weights_stride;
         float scale;
-    } push = {rdg_gpu_address(logits), rdg_gpu_address(ids), rdg_gpu_address(weights), (uint32_t)logits->dim[0],
-              (uint32_t)ids->dim[0], (uint32_t)(logits->stride[1] / 4), (uint32_t)(ids->stride[1] / 4),
-              (uint32_t)(weights->stride[1] / 4), p.scale};
+        uint32_t n_tokens;
+    } push = {rdg_gpu_address(logits),
+              rdg_gpu_address(ids),
+              rdg_gpu_address(weights),
+              (uint32_t)logits->dim[0],
+              (uint32_t)ids->dim[0],
+              (uint32_t)(logits->stride[1] / 4),
+              (uint32_t)(ids->stride[1] / 4),
+              (uint32_t)(weights->stride[1] / 4),
+              p.scale,
+              (uint32_t)logits->dim[1]};
     rdg_gpu_fill(d, "route", &push, sizeof push);
     d->spec[0] = logits->dim[0] <= 64 ? 32 : 128;
     d->spec[1] = (uint32_t)p.kind;
@@ -33,6 +41,9 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
 
 static const rdg_gpu_kernel kernel = {.encode = encode};
 /* As in glu: the argument of the exponent is a difference of logits in f32. */
-const rdg_variant rdg_route_vulkan = {.name = "f32_vulkan", .source = "src/ops/route/route.comp",
-                                      .backend = RDG_BACKEND_VULKAN, .accepts = accepts, .gpu = &kernel,
+const rdg_variant rdg_route_vulkan = {.name = "f32_vulkan",
+                                      .source = "src/ops/route/route.comp",
+                                      .backend = RDG_BACKEND_VULKAN,
+                                      .accepts = accepts,
+                                      .gpu = &kernel,
                                       .tolerance = {RDG_TOLERANCE_ULP, 64}};

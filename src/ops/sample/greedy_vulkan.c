@@ -1,7 +1,7 @@
 #include "ops/sample/greedy.h"
 
-int rdg_greedy_encode(const rdg_gpu_env *env, uint64_t logits, int64_t n, uint64_t token, uint64_t position, uint64_t ring,
-                      uint32_t ring_size, rdg_gpu_dispatch *d)
+int rdg_greedy_encode(const rdg_gpu_env *env, uint64_t logits, int64_t n, uint64_t token, uint64_t position,
+                      uint64_t ring, uint32_t ring_size, rdg_gpu_dispatch *d)
 {
     struct {
         uint64_t logits, token, position, ring, scratch;
