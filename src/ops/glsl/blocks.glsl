@@ -102,11 +102,27 @@ void decode8(uint type, uint64_t row, uint c, uint n_columns, out float w[8])
     uint64_t p = row + uint64_t(c / type_elems(type)) * type_bytes(type);
     uint i = c % type_elems(type); // first element inside the block
     if (type == T_F32) {
-        [[unroll]] for (uint k = 0; k < 8; k++) w[k] = F32(p).v[k];
-    } else if (type == T_F16) {
-        [[unroll]] for (uint k = 0; k < 8; k++) w[k] = half_to_float(uint(U16(p).v[k]));
-    } else if (type == T_BF16) {
-        [[unroll]] for (uint k = 0; k < 8; k++) w[k] = bf16_to_float(uint(U16(p).v[k]));
+        if ((uint(p) & 15u) == 0) { // wide loads where the row allows them
+            vec4 a = V4(p).v[0], b = V4(p).v[1];
+            [[unroll]] for (uint k = 0; k < 4; k++) w[k] = a[k], w[k + 4] = b[k];
+        } else {
+            [[unroll]] for (uint k = 0; k < 8; k++) w[k] = F32(p).v[k];
+        }
+    } else if (type == T_F16 || type == T_BF16) {
+        uvec4 x;
+        if ((uint(p) & 15u) == 0) {
+            x = U4(p).v[0];
+        } else {
+            [[unroll]] for (uint k = 0; k < 4; k++) x[k] = uint(U16(p).v[2 * k]) | uint(U16(p).v[2 * k + 1]) << 16;
+        }
+        [[unroll]] for (uint k = 0; k < 4; k++) {
+            if (type == T_F16) {
+                vec2 h = unpackHalf2x16(x[k]);
+                w[2 * k] = h.x, w[2 * k + 1] = h.y;
+            } else {
+                w[2 * k] = uintBitsToFloat(x[k] << 16), w[2 * k + 1] = uintBitsToFloat(x[k] & 0xffff0000u);
+            }
+        }
     } else if (type == T_Q4_0 || type == T_Q4_1 || type == T_Q5_0 || type == T_Q5_1 || type == T_IQ4_NL ||
                type == T_MXFP4) {
         bool has_min = type == T_Q4_1 || type == T_Q5_1, has_high = type == T_Q5_0 || type == T_Q5_1;
