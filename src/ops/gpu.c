@@ -202,17 +202,21 @@ rdg_err rdg_gpu_run_host(rdg_gpu_cache *c, const rdg_variant *v, rdg_op_call *ca
     int64_t begin[RDG_MAX_OPERANDS], total = 0;
     int n = call->op->n_operands;
     rdg_err rc;
+    /* The distance of an operand from a multiple of 16 is kept, so that unaligned slices stay unaligned on
+     * the device, but not for a variant that is chosen for aligned ones only: a plan looks at device
+     * addresses when it chooses. */
+    const bool keep_offset = !v->accepts || v->accepts(call);
     memcpy(saved, call->operand, sizeof saved);
     for (int i = 0; i < n; i++) {
         rdg_tensor *t = &call->operand[i];
         if (!rdg_tensor_present(t)) continue;
         begin[i] = total;
-        /* Operands that share host memory share device memory too: out may be x itself. The distance between
-         * addresses is kept modulo 16, so that unaligned slices stay unaligned. */
+        /* Operands that share host memory share device memory too: out may be x itself.
+         */
         for (int k = 0; k < i; k++)
             if (rdg_tensor_present(&saved[k]) && saved[k].data == t->data) begin[i] = begin[k];
         if (begin[i] == total) {
-            begin[i] += (int64_t)((uintptr_t)t->data & 15);
+            begin[i] += keep_offset ? (int64_t)((uintptr_t)t->data & 15) : 0;
             total = rdg_round_up(begin[i] + extent(t), 256) + 256;
         }
     }
