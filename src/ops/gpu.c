@@ -211,8 +211,7 @@ rdg_err rdg_gpu_run_host(rdg_gpu_cache *c, const rdg_variant *v, rdg_op_call *ca
         rdg_tensor *t = &call->operand[i];
         if (!rdg_tensor_present(t)) continue;
         begin[i] = total;
-        /* Operands that share host memory share device memory too: out may be x itself.
-         */
+        /* Operands that share host memory share device memory too: out may be x itself. */
         for (int k = 0; k < i; k++)
             if (rdg_tensor_present(&saved[k]) && saved[k].data == t->data) begin[i] = begin[k];
         if (begin[i] == total) {

@@ -147,8 +147,10 @@ const rdg_variant rdg_experts_vulkan = {.name = "any_vulkan",
                                         .backend = RDG_BACKEND_VULKAN,
                                         .accepts = accepts_experts,
                                         .gpu = &experts};
+/* A result is one chain of f32 sums over the columns. */
 const rdg_variant rdg_matmul_vulkan = {.name = "any_vulkan",
                                        .source = "src/ops/matmul/matmul.comp",
                                        .backend = RDG_BACKEND_VULKAN,
                                        .accepts = accepts_matmul,
-                                       .gpu = &matmul};
+                                       .gpu = &matmul,
+                                       .tolerance = {RDG_TOLERANCE_NORMALISED, 6e-6}};
