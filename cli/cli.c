@@ -115,24 +115,32 @@ void cli_note(cli *c, const char *fmt, ...)
 
 /* Output ------------------------------------------------------------------------------------------------------ */
 
+static int stdout_failed(const char *command, int native)
+{
+    fprintf(stderr, "ridge: %s: cannot write standard output: %s\n", command, native ? strerror(native) : "an earlier write failed");
+    return EXIT_FAILED;
+}
+
+static int finish_stdout(const char *command)
+{
+    /* stdio drops the text of a failed write and its errno is gone by now, but the mark on the stream stays. */
+    errno = 0;
+    return fflush(stdout) == 0 && !ferror(stdout) ? EXIT_DONE : stdout_failed(command, errno);
+}
+
 int cli_finish_stdout(cli *c)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout)) return EXIT_DONE;
-    fprintf(stderr, "ridge: %s: cannot write standard output: %s\n", c->command->name, strerror(errno));
-    return EXIT_FAILED;
+    return finish_stdout(c->command->name);
 }
 
 int cli_print_json(cli *c, json_t *document)
 {
     if (!json_object_get(document, "warnings")) json_object_set(document, "warnings", c->warnings);
-    int rc = json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
+    errno = 0;
+    bool written = json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(10)) == 0 && fputc('\n', stdout) != EOF;
+    int native = errno;
     json_decref(document);
-    if (rc == 0) fputc('\n', stdout);
-    if (rc != 0) {
-        fprintf(stderr, "ridge: %s: cannot write standard output\n", c->command->name);
-        return EXIT_FAILED;
-    }
-    return cli_finish_stdout(c);
+    return written ? cli_finish_stdout(c) : stdout_failed(c->command->name, native);
 }
 
 json_t *cli_real(double v)
@@ -416,7 +424,7 @@ static int run_command(const cli_command *k, int argc, char **argv)
     if (wants_help(argc, argv)) {
         print_help(k);
         json_decref(c.warnings);
-        return EXIT_DONE;
+        return cli_finish_stdout(&c);
     }
     void *options = rdg_alloc(k->options_bytes);
     c.args = rdg_alloc_array((size_t)argc + 1, sizeof *c.args);
@@ -454,18 +462,21 @@ int cli_main(int argc, char **argv)
     const char *name = argv[1];
     if (!strcmp(name, "--version")) {
         printf("ridge %s\n", RDG_VERSION);
-        return EXIT_DONE;
+        return finish_stdout("version");
     }
     if (!strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h")) {
         const cli_command *k = argc > 2 ? find_command(argv[2]) : NULL;
-        if (argc > 2 && !strcmp(argv[2], "--man")) print_man();
-        else if (k) print_help(k);
-        else print_overview(stdout);
-        if (argc > 2 && !k && strcmp(argv[2], "--man") != 0) {
-            fprintf(stderr, "ridge: help: there is no command '%s'\n", argv[2]);
+        if (argc > 2 && !strcmp(argv[2], "--man")) {
+            print_man();
+        } else if (k) {
+            print_help(k);
+        } else if (argc > 2) {
+            fprintf(stderr, "ridge: help: there is no command '%s'; `ridge help` lists them\n", argv[2]);
             return EXIT_USAGE;
+        } else {
+            print_overview(stdout);
         }
-        return EXIT_DONE;
+        return finish_stdout("help");
     }
     const cli_command *k = find_command(name);
     if (!k) {

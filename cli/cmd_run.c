@@ -78,6 +78,9 @@ static rdg_err prepare(job *j, const char *text, size_t n, rdg_type kv, rdg_erro
     rdg_err err = rdg_model_load(j->c->args[0], &j->c->log, &j->model, e);
     if (!err) err = tokenize_prompt(j, text, n, e);
     if (!err) err = rdg_session_create(j->model, &sp, &j->session, e);
+    if (!err && (int64_t)j->n_prompt > rdg_session_n_ctx(j->session))
+        err = rdg_fail(e, RDG_E_CONTEXT_FULL, "the prompt's %zu tokens do not fit into the context of %lld; use a larger one (-c)",
+                       j->n_prompt, (long long)rdg_session_n_ctx(j->session));
     if (!err) err = cli_make_sampler(j->c, &j->o->sampling, j->model, &j->sampler, e);
     j->load_seconds = rdg_clock_seconds() - start;
     return err;
@@ -122,6 +125,9 @@ static int report(job *j)
                          rdg_session_device(j->session), "peak_rss_bytes", (json_int_t)rss, "placement", place));
     }
     putchar('\n');
+    if (j->o->n > 0 && !strcmp(j->g.finish_reason, "context"))
+        cli_warn(c, "the context of %lld is full after %zu of %lld tokens; use a larger one (-c)",
+                 (long long)rdg_session_n_ctx(j->session), j->g.n_tokens, (long long)j->o->n);
     char size[32];
     cli_note(c, "\nmap + parse %.3f s · prompt %zu tokens, %.1f/s · generated %zu tokens, %.1f/s (%s) · peak %s", info->map_seconds,
              j->n_prompt, (double)j->n_prompt / j->prefill_seconds, j->g.n_tokens,

@@ -69,13 +69,16 @@ rdg_err cli_prefill(const cli_generate_params *p, const int32_t *prompt, size_t 
 
 typedef struct emitter {
     const cli_generate_params *p;
-    int stopped;
+    bool stopped;
+    int native; /* errno of the write that failed */
 } emitter;
 
 static void emit(void *user, const char *text, size_t n)
 {
     emitter *m = user;
-    if (n && m->p->on_text(m->p->user, text, n)) m->stopped = 1;
+    if (!n || m->stopped || !m->p->on_text(m->p->user, text, n)) return;
+    m->native = errno;
+    m->stopped = true;
 }
 
 /* Picks, keeps and prints one token; *more says whether to evaluate it and go on. */
@@ -95,7 +98,7 @@ static rdg_err one_token(const cli_generate_params *p, cli_generation *g, rdg_st
         return RDG_OK;
     }
     if ((err = rdg_stream_token(stream, token, p->show_special, emit, m))) return err;
-    if (m->stopped) return rdg_fail(e, RDG_E_IO, "the output cannot be written");
+    if (m->stopped) return rdg_fail_errno(e, RDG_E_IO, m->native, "cannot write standard output");
     if (p->max_tokens >= 0 && (int64_t)g->n_tokens >= p->max_tokens) {
         g->finish_reason = "length";
     } else if (rdg_session_n_past(p->session) >= rdg_session_n_ctx(p->session)) {

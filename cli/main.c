@@ -11,7 +11,8 @@ const cli_command *const cli_commands[] = {
 
 int main(int argc, char **argv)
 {
-    /* A reader that goes away is a write error with a message, not a signal. */
+    /* A reader that goes away and a file that may not grow are write errors with a message, not signals. */
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     return cli_main(argc, argv);
 }
