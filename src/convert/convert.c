@@ -6,6 +6,7 @@
 #include "convert/vocab.h"
 #include "base/clock.h"
 #include "model/arch.h"
+#include "quant/checksum.h"
 #include "quant/recipe.h"
 #include <ridge/convert.h>
 
@@ -20,6 +21,7 @@ typedef struct conversion {
     rdg_safetensors *source;
     rdg_hf_outputs outputs;
     rdg_hf_stream stream;
+    rdg_buf checksums;
     rdg_gguf_writer *writer;
     rdg_pool *pool;
     char *checked_path; /* where the output stands until it is proven */
@@ -218,6 +220,7 @@ static rdg_err prepare(conversion *cv, rdg_error *e)
         const rdg_hf_output *o = &cv->outputs.items[i];
         rdg_gguf_add_tensor(cv->writer, o->name, o->type, o->n_dims, o->dim);
     }
+    if ((err = rdg_checksum_reserve(cv->writer, cv->outputs.n, e))) return err;
     return rdg_gguf_writer_begin(cv->writer, e);
 }
 
@@ -261,12 +264,14 @@ static rdg_err write_data(conversion *cv, rdg_convert_result *r, rdg_error *e)
         rdg_err err = rdg_safetensors_recheck(cv->source, e);
         if (!err) err = write_tensor(cv, o, e);
         if (err) return err;
+        rdg_checksum_append(&cv->checksums, rdg_hash64_value(&cv->stream.hash));
         done += (double)(o->n_columns * o->n_rows * o->n_matrices);
     }
     rdg_log_progress(cv->p->log, "parameters", total, total);
     r->n_tensors = cv->outputs.n;
     r->n_params = (int64_t)total;
-    rdg_err err = rdg_gguf_writer_finish(cv->writer, e);
+    rdg_err err = rdg_checksum_store(cv->writer, &cv->checksums, e);
+    if (!err) err = rdg_gguf_writer_finish(cv->writer, e);
     r->bytes = rdg_gguf_writer_bytes(cv->writer);
     return err;
 }
@@ -331,6 +336,7 @@ rdg_err rdg_convert(const char *dir, const char *out, const rdg_convert_params *
     if (!r) r = &unused;
     memset(r, 0, sizeof *r);
     cv.hf.dir = dir;
+    rdg_buf_init(&cv.checksums);
     cv.checked_path = rdg_format("%s.unchecked", out);
     if (!cv.checked_path) return rdg_fail(e, RDG_E_NOMEM, "no memory for a path");
     rdg_err err = run(&cv, r, e);
@@ -342,6 +348,7 @@ rdg_err rdg_convert(const char *dir, const char *out, const rdg_convert_params *
         cv.hf.n_warnings = 0;
     }
     rdg_hf_stream_finish(&cv.stream);
+    rdg_buf_finish(&cv.checksums);
     rdg_pool_destroy(cv.pool);
     rdg_gguf_writer_destroy(cv.writer);
     rdg_hf_outputs_finish(&cv.outputs);

@@ -4,6 +4,7 @@
  * do not depend on their number. */
 #include "convert/stream.h"
 #include "base/half.h"
+#include "format/verify.h"
 #include "quant/mxfp4.h"
 #include <ridge/quantize.h>
 
@@ -186,6 +187,17 @@ static bool is_copy(const rdg_hf_output *o)
            o->permute_head_dim == 0;
 }
 
+/* Whole blocks of the present tensor. What reaches the file is finite, whatever way it came. */
+static rdg_err emit(rdg_hf_stream *s, const rdg_hf_output *o, const void *data, size_t n, rdg_error *e)
+{
+    int64_t first;
+    if (rdg_blocks_not_finite(o->type, data, (int64_t)n / rdg_type_block_bytes(o->type), &first) > 0)
+        return rdg_fail(e, RDG_E_MALFORMED, "tensor '%s' (%s): the source holds a value that is not finite", o->name,
+                        rdg_type_name(o->type));
+    rdg_hash64_update(&s->hash, data, n);
+    return rdg_gguf_write_data(s->writer, data, n, e);
+}
+
 static rdg_err copy_rows(rdg_hf_stream *s, const rdg_hf_output *o, int64_t first, int64_t n, rdg_error *e)
 {
     rdg_err err = RDG_OK;
@@ -196,7 +208,7 @@ static rdg_err copy_rows(rdg_hf_stream *s, const rdg_hf_output *o, int64_t first
         /* rows of one matrix that lie behind each other */
         if (o->stride_row == o->n_columns) run = RDG_MIN(first + n - r, o->n_rows - r % o->n_rows);
         const unsigned char *src = (const unsigned char *)t->data + (size_t)at * rdg_dtype_bytes(t->dtype);
-        err = rdg_gguf_write_data(s->writer, src, (size_t)(run * row_bytes), e);
+        err = emit(s, o, src, (size_t)(run * row_bytes), e);
         r += run;
     }
     return err;
@@ -210,7 +222,7 @@ static rdg_err convert_rows(rdg_hf_stream *s, job *j, rdg_error *e)
         if (e) *e = j->error[i];
         return j->error[i].code;
     }
-    return rdg_gguf_write_data(s->writer, j->bytes, (size_t)(j->n * j->row_bytes), e);
+    return emit(s, j->o, j->bytes, (size_t)(j->n * j->row_bytes), e);
 }
 
 /* The source of rows [first, first + n) has been used. Where rows lie one behind the other it leaves the
@@ -239,8 +251,8 @@ static void release_sources(const rdg_hf_output *o)
 
 rdg_err rdg_hf_stream_write(rdg_hf_stream *s, const rdg_hf_output *o, const float *importance, rdg_error *e)
 {
-    if (o->generated)
-        return rdg_gguf_write_data(s->writer, o->generated, (size_t)o->n_columns * sizeof(float), e);
+    rdg_hash64_init(&s->hash);
+    if (o->generated) return emit(s, o, o->generated, (size_t)o->n_columns * sizeof(float), e);
     int64_t rows = o->n_rows * o->n_matrices, step = RDG_MAX(BLOCK_ELEMENTS / o->n_columns, 1);
     rdg_err err = RDG_OK;
     job j = {.o = o, .importance = importance, .row_bytes = rdg_type_row_bytes(o->type, o->n_columns)};

@@ -10,9 +10,25 @@
 
 enum { STEP_BYTES = 8 << 20 };
 
+rdg_err rdg_checksum_reserve(rdg_gguf_writer *w, int64_t n_tensors, rdg_error *e)
+{
+    char *zeros = rdg_alloc((size_t)n_tensors * 16 + 1);
+    if (!zeros) return rdg_fail(e, RDG_E_NOMEM, "no memory for %lld checksums", (long long)n_tensors);
+    memset(zeros, '0', (size_t)n_tensors * 16);
+    rdg_gguf_set_str(w, RDG_CHECKSUM_KEY, zeros);
+    rdg_free(zeros);
+    return RDG_OK;
+}
+
 void rdg_checksum_append(rdg_buf *digits, uint64_t hash)
 {
     rdg_buf_printf(digits, "%016llx", (unsigned long long)hash);
+}
+
+rdg_err rdg_checksum_store(rdg_gguf_writer *w, const rdg_buf *digits, rdg_error *e)
+{
+    if (digits->failed) return rdg_fail(e, RDG_E_NOMEM, "no memory for checksums");
+    return digits->len ? rdg_gguf_writer_patch_str(w, RDG_CHECKSUM_KEY, digits->data, e) : RDG_OK;
 }
 
 static rdg_err hash_tensor(const rdg_gguf *g, const rdg_gguf_tensor *t, bool mapped, uint64_t *hash,

@@ -7,8 +7,11 @@
 
 #define RDG_CHECKSUM_KEY "ridge.checksums"
 
-/* Appends the digits of one tensor's rdg_hash64. A writer sets the key to 16 zeros a tensor before the header
- * is written and patches it (rdg_gguf_writer_patch_str) with the collected digits at the end. */
+/* Sets the key to 16 zeros for each of n_tensors, before the header is written. */
+rdg_err rdg_checksum_reserve(rdg_gguf_writer *w, int64_t n_tensors, rdg_error *e);
+/* Appends the digits of one tensor's rdg_hash64. */
 void rdg_checksum_append(rdg_buf *digits, uint64_t hash);
+/* Puts the collected digits in the place of the zeros, when all data has been written. */
+rdg_err rdg_checksum_store(rdg_gguf_writer *w, const rdg_buf *digits, rdg_error *e);
 
 #endif

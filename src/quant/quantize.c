@@ -264,13 +264,8 @@ static rdg_err declare(quantizer *q, rdg_error *e)
         rdg_gguf_set_i32(q->w, "quantize.imatrix.chunks_count",
                          (int32_t)RDG_MIN(rdg_imatrix_chunk_count(p->imatrix), INT32_MAX));
     }
-    char *zeros = rdg_alloc((size_t)q->n_tensors * 16 + 1);
-    if (!zeros) return rdg_fail(e, RDG_E_NOMEM, "no memory for %lld checksums", (long long)q->n_tensors);
-    memset(zeros, '0', (size_t)q->n_tensors * 16);
-    rdg_gguf_set_str(q->w, RDG_CHECKSUM_KEY, zeros);
-    rdg_free(zeros);
     if (p->split_bytes) rdg_gguf_writer_split(q->w, p->split_bytes);
-    return RDG_OK;
+    return rdg_checksum_reserve(q->w, q->n_tensors, e);
 }
 
 /* Data
@@ -372,10 +367,7 @@ static rdg_err write_data(quantizer *q, rdg_error *e)
             err = convert_tensor(q, t, &q->plan[i], &q->report[i], e);
         rdg_checksum_append(&q->checksums, rdg_hash64_value(&q->hash));
     }
-    if (err) return err;
-    if (q->checksums.failed) return rdg_fail(e, RDG_E_NOMEM, "no memory for checksums");
-    if (q->n_tensors) err = rdg_gguf_writer_patch_str(q->w, RDG_CHECKSUM_KEY, q->checksums.data, e);
-    return err;
+    return err ? err : rdg_checksum_store(q->w, &q->checksums, e);
 }
 
 /* The call
