@@ -146,7 +146,9 @@ rdg_err rdg_imatrix_collect(rdg_model *m, const int32_t *tokens, int64_t n, cons
     int64_t n_chunks = n / p->n_ctx;
     if (p->max_chunks > 0) n_chunks = RDG_MIN(n_chunks, p->max_chunks);
     if (n_chunks < 1)
-        return rdg_fail(e, RDG_E_LIMIT, "the text has %" PRId64 " tokens, one chunk needs %" PRId64, n, p->n_ctx);
+        return rdg_fail(e, RDG_E_LIMIT,
+                        "the text has %" PRId64 " tokens, one chunk needs %" PRId64 "; give a longer text or a smaller -c", n,
+                        p->n_ctx);
     rdg_session_params sp;
     rdg_session_defaults(&sp);
     sp.n_ctx = sp.n_batch = p->n_ctx;
