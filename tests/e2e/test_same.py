@@ -1,0 +1,67 @@
+"""What must not depend on threads, steps or the way taken."""
+import unittest
+
+import e2e
+from e2e import CALIBRATION, TINY
+
+
+class Same(e2e.Case):
+    def test_same_seed_same_text_from_any_number_of_threads(self):
+        for sampling in (["--temp", "0"], ["--temp", "1", "--seed", "11", "--top-k", "0", "--repeat-penalty", "1.1"],
+                         ["--mirostat", "2", "--seed", "3"]):
+            with self.subTest(sampling):
+                texts = [self.ridge("run", self.tiny, "-p", "Once upon a time", "-n", "24", "-t", t, *sampling, "--json").json
+                         for t in ("1", "2", "3")]
+                self.assertEqual(texts[0]["tokens"], texts[1]["tokens"])
+                self.assertEqual(texts[0]["tokens"], texts[2]["tokens"])
+        a, b = (self.ridge("run", self.tiny, "-p", "Once", "-n", "24", "--temp", "1", "--seed", s, "--json").json["tokens"]
+                for s in ("1", "2"))
+        self.assertNotEqual(a, b)
+
+    def test_files_are_the_same_bytes_from_one_or_two_threads(self):
+        few = ["-f", CALIBRATION, "-c", "64", "--chunks", "3", "-q"]
+        for name, command in (("imatrix", ["imatrix", self.tiny, *few, "-o"]),
+                              ("convert", ["convert", TINY, "--type", "Q4_K_M", "-q", "-o"])):
+            with self.subTest(name):
+                files = []
+                for threads in ("1", "2"):
+                    out = f"{name}-{threads}"
+                    self.ridge(*command, out, "-t", threads)
+                    files.append(e2e.read(self.path(out)))
+                self.assertEqual(files[0], files[1])
+        for threads in ("1", "2"):
+            self.ridge("quantize", self.tiny, f"q-{threads}", "Q4_K_M", "--imatrix", "imatrix-1", "-t", threads)
+        self.assertEqual(e2e.read(self.path("q-1")), e2e.read(self.path("q-2")))
+
+    def test_convert_straight_is_convert_then_quantize(self):
+        """The same type and the same data for every tensor."""
+        self.ridge("convert", TINY, "-o", "straight.gguf", "--type", "Q4_K_M", "-q")
+        self.ridge("quantize", self.tiny, "steps.gguf", "Q4_K_M", "-q")
+        a, b = (self.ridge("inspect", name, "--json").json for name in ("straight.gguf", "steps.gguf"))
+        self.assertEqual({t["name"]: (t["type"], t["dims"]) for t in a["tensors"]},
+                         {t["name"]: (t["type"], t["dims"]) for t in b["tensors"]})
+        self.assertEqual(self.checksums(a), self.checksums(b))
+
+    @staticmethod
+    def checksums(document):
+        """{tensor: checksum}: the order of tensors is the file's own affair."""
+        digits = document["metadata"]["ridge.checksums"]
+        return {t["name"]: digits[16 * i:16 * i + 16] for i, t in enumerate(document["tensors"])}
+
+    def test_prefill_in_steps_of_any_size(self):
+        text = " ".join(["The little dog ran over the hill and saw the sea."] * 6)
+        runs = [self.ridge("run", self.tiny, "-p", text, "-n", "12", "--temp", "0", "-b", b, "--kv-type", "f32", "--json").json
+                for b in ("512", "7", "1")]
+        self.assertEqual(runs[0]["tokens"], runs[1]["tokens"])
+        self.assertEqual(runs[0]["tokens"], runs[2]["tokens"])
+
+    def test_every_cache_type_tells_nearly_the_same_story(self):
+        for kind in ("f32", "f16", "bf16", "q8_0", "q4_0"):
+            with self.subTest(kind):
+                r = self.ridge("perplexity", self.tiny, "-f", CALIBRATION, "-c", "64", "--chunks", "2", "--kv-type", kind, "--json").json
+                first = r["perplexity"] if kind == "f32" else first
+                self.assertLess(abs(r["perplexity"] / first - 1), 0.1)
+
+
+if __name__ == "__main__":
+    e2e.main()
