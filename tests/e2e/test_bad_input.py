@@ -197,6 +197,10 @@ class BadText(e2e.Case):
         self.assertIn("context", r.err)
         self.assertEqual(r.out, "", "the prompt was printed although it is rejected")
 
+    def test_context_of_one(self):
+        r = self.ridge("run", self.tiny, "-p", "", "-c", "1", "-n", "5", "--temp", "0", "--ignore-eos", "--json").json
+        self.assertEqual((len(r["tokens"]), r["finish_reason"]), (1, "context"))
+
     def test_context_that_no_memory_holds(self):
         r = self.ridge("run", self.tiny, "-p", "a", "-c", "1000000000", code=FAILED)
         self.assertIn("-c", r.err)

@@ -192,6 +192,33 @@ class Results(e2e.Case):
         for key in ("bytes_per_token", "bandwidth_bytes_per_second", "fraction_of_read_bandwidth"):
             self.assertGreater(r["decode"][key], 0)
 
+    def test_ops(self):
+        """Every operation has a plain version for the CPU, a source file that exists, and a reason for each hole."""
+        ops = self.ridge("ops", "--json").json["ops"]
+        self.assertGreater(len(ops), 10)
+        for op in ops:
+            with self.subTest(op["name"]):
+                self.assertIn("cpu", [v["backend"] for v in op["variants"]])
+                for v in op["variants"]:
+                    for key in ("name", "backend", "source", "requires", "verified"):
+                        self.assertIn(key, v)
+                    self.assertTrue(os.path.exists(os.path.join(e2e.SOURCE, v["source"])), v["source"])
+                for gap in op["gaps"]:
+                    self.assertTrue(gap["reason"])
+        one = self.ridge("ops", "rmsnorm", "--json").json["ops"]
+        self.assertEqual([op["name"] for op in one], ["rmsnorm"])
+        self.assertIn("nonsense", self.ridge("ops", "nonsense", code=e2e.USAGE).err)
+
+    def test_check(self):
+        r = self.ridge("check", "rmsnorm", "--device", "cpu", "--json").json
+        self.assertEqual(r["n_failed"], 0)
+        self.assertGreater(r["n_passed"], 0)
+        for key in ("op", "variant", "device", "case", "verdict", "error", "seed"):
+            self.assertIn(key, r["results"][0])
+        last = self.ridge("check", "rmsnorm", "--device", "cpu").out.splitlines()[-1]
+        self.assertRegex(last, r"^[1-9]\d* passed, 0 failed, \d+ skipped$")
+        self.assertIn("nonsense", self.ridge("check", "nonsense", code=e2e.USAGE).err)
+
     def test_devices(self):
         cpu = self.ridge("devices", "--json").json["devices"][0]
         for key in ("name", "kind", "driver", "memory_bytes", "subgroup"):
