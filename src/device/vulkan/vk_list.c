@@ -7,6 +7,8 @@ typedef struct vk_list {
     VkCommandBuffer commands;
     VkQueryPool queries;
     VkPipeline bound;
+    bool copied; /* since the last barrier */
+    bool narrow; /* the last barrier let kernels go on, but not copies */
 } vk_list;
 
 VkCommandBuffer rdg_vk_list_commands(const rdg_list *l)
@@ -84,6 +86,7 @@ rdg_err rdg_vk_list_begin(rdg_list *base, rdg_error *e)
     rc = rdg_vk_check(d, d->fn.BeginCommandBuffer(l->commands, &info), "vkBeginCommandBuffer", e);
     if (rc) return rc;
     l->bound = VK_NULL_HANDLE;
+    l->copied = l->narrow = false;
     if (l->queries) d->fn.CmdResetQueryPool(l->commands, l->queries, 0, (uint32_t)base->n_timestamps);
     /* Earlier submits of this queue come first. */
     bool compute = base->queue == 0;
@@ -108,21 +111,43 @@ rdg_err rdg_vk_dispatch(rdg_list *base, rdg_kernel *k, const void *push, const u
     return RDG_OK;
 }
 
+static void wide_barrier(vk_list *l)
+{
+    bool compute = l->base.queue == 0;
+    memory_barrier((vk_device *)l->base.device, l, compute ? STAGES_COMPUTE : STAGES_COPY,
+                   compute ? STAGES_COMPUTE : STAGES_COPY, compute ? WRITES_COMPUTE : WRITES_COPY,
+                   compute ? READS_COMPUTE : READS_COPY);
+    l->copied = l->narrow = false;
+}
+
+/* Between kernels the copy engine need not be waited for; a copy that comes after such a barrier widens it.
+ */
 rdg_err rdg_vk_barrier(rdg_list *base, rdg_error *e)
 {
     (void)e;
     vk_list *l = (vk_list *)base;
-    bool compute = base->queue == 0;
-    memory_barrier((vk_device *)base->device, l, compute ? STAGES_COMPUTE : STAGES_COPY,
-                   compute ? STAGES_COMPUTE : STAGES_COPY, compute ? WRITES_COMPUTE : WRITES_COPY,
-                   compute ? READS_COMPUTE : READS_COPY);
+    if (base->queue != 0 || l->copied) {
+        wide_barrier(l);
+        return RDG_OK;
+    }
+    memory_barrier((vk_device *)base->device, l, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                   VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                   VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    l->narrow = true;
     return RDG_OK;
+}
+
+static void before_copy(vk_list *l)
+{
+    if (l->narrow) wide_barrier(l);
+    l->copied = true;
 }
 
 rdg_err rdg_vk_copy(rdg_list *base, rdg_buffer *dst, uint64_t dst_offset, rdg_buffer *src,
                     uint64_t src_offset, uint64_t bytes, rdg_error *e)
 {
     (void)e;
+    before_copy((vk_list *)base);
     VkBufferCopy region = {.srcOffset = src_offset, .dstOffset = dst_offset, .size = bytes};
     ((vk_device *)base->device)
         ->fn.CmdCopyBuffer(((vk_list *)base)->commands, rdg_vk_buffer_handle(src), rdg_vk_buffer_handle(dst),
@@ -134,6 +159,7 @@ rdg_err rdg_vk_fill(rdg_list *base, rdg_buffer *dst, uint64_t offset, uint64_t b
                     rdg_error *e)
 {
     (void)e;
+    before_copy((vk_list *)base);
     ((vk_device *)base->device)
         ->fn.CmdFillBuffer(((vk_list *)base)->commands, rdg_vk_buffer_handle(dst), offset, bytes, word);
     return RDG_OK;
