@@ -21,7 +21,8 @@ static const row matmul_rows[] = {
     {300, 17, 33, true, false, false, 0},    {768, 31, 15, true, true, true, 0},
     {512, 65, 64, false, true, false, 7},    {1024, 48, 17, false, true, true, 0},
     {2048, 33, 31, false, false, false, 16}, {256, 130, 129, false, false, false, 0},
-    {1280, 8, 9, true, false, false, 1},
+    {1280, 8, 9, true, false, false, 1},     {512, 128, 128, false, false, false, 0},
+    {256, 256, 128, false, true, true, 0},
 };
 
 static bool make_from(const rdg_op *op, const row *rows, int n_rows, int i, rdg_op_call *call,

@@ -279,8 +279,9 @@ void main()
                 }
 #endif
                 if (part < PARTS) stage_matrix(i, j, part, lane);
-                subgroupMemoryBarrierShared();
-                subgroupBarrier();
+                // The whole workgroup waits: a subgroup's barrier does not order a matrix store and the plain
+                // reads behind it on NVIDIA 580.159 (H200, 2026-11-30: NaN and stale values in every other run).
+                barrier();
                 for (uint e = lane; e < 256; e += WIDTH) {
                     uint rr = r + e % 16, tt = t + e / 16;
                     if (rr < n_rows && tt < n_tokens && part < PARTS) {
@@ -290,7 +291,7 @@ void main()
                         F32(result).v[tt * out_stride + rr] = y;
                     }
                 }
-                subgroupBarrier();
+                barrier();
             }
         }
 #ifdef EMULATED
