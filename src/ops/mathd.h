@@ -9,15 +9,34 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Relative error below 1e-11 for |x| <= 700; beyond, the argument is clamped there. NaN stays NaN. */
+RDG_INLINE uint64_t rdg_bits_of(double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, 8);
+    return u;
+}
+
+RDG_INLINE double rdg_from_bits(uint64_t u)
+{
+    double x;
+    memcpy(&x, &u, 8);
+    return x;
+}
+
+/* Relative error below 1e-11 for |x| <= 700; beyond, the argument is clamped there. NaN stays NaN.
+ * Comparisons are made on the bits, as integers: those of floating point may trap, and the compiler then
+ * keeps the branch. */
 RDG_INLINE double rdg_exp(double x)
 {
     const double round = 0x1.8p52; /* adding it leaves the nearest integer in the low mantissa bits */
-    x = x > 700.0 ? 700.0 : x;
-    x = x < -700.0 ? -700.0 : x;
+    const int64_t sign = INT64_MIN, limit = 0x4085e00000000000 /* 700 */, infinity = 0x7ff0000000000000;
+    int64_t bits = (int64_t)rdg_bits_of(x), size = bits & ~sign;
+    int64_t clamped = size > limit ? limit : size;
+    size = size > infinity ? size : clamped;
+    x = rdg_from_bits((uint64_t)(size | (bits & sign)));
     double shifted = x * 0x1.71547652b82fep0 + round, k = shifted - round;
-    double r = x - k * 0x1.62e42fefa3800p-1 -
-               k * 0x1.ef35793c76730p-45; /* ln 2 in two parts: k times the first is exact */
+    /* ln 2 in two parts: k times the first is exact */
+    double r = x - k * 0x1.62e42fefa3800p-1 - k * 0x1.ef35793c76730p-45;
     double p = 1.0 / 3628800.0;
     p = p * r + 1.0 / 362880.0;
     p = p * r + 1.0 / 40320.0;
@@ -29,12 +48,8 @@ RDG_INLINE double rdg_exp(double x)
     p = p * r + 0.5;
     p = p * r + 1.0;
     p = p * r + 1.0;
-    uint64_t bits, power;
-    memcpy(&bits, &shifted, 8);
-    power = (bits + 1023) << 52; /* the high bits of `round` fall off at the top */
-    double two_k;
-    memcpy(&two_k, &power, 8);
-    return p * two_k;
+    /* k + 1023 in the exponent; the high bits of `round` fall off at the top */
+    return p * rdg_from_bits((rdg_bits_of(shifted) + 1023) << 52);
 }
 
 RDG_INLINE double rdg_sigmoid(double x)
@@ -45,9 +60,13 @@ RDG_INLINE double rdg_sigmoid(double x)
 /* Relative error below 1e-8: what one rounding to f32 needs. */
 RDG_INLINE double rdg_tanh(double x)
 {
-    double a = x < 0 ? -x : x, e = rdg_exp(-2.0 * a), t = (1.0 - e) / (1.0 + e);
-    t = a < 1e-3 ? a - a * a * a * (1.0 / 3.0) : t;
-    return x < 0 ? -t : t;
+    const int64_t sign = INT64_MIN, small = 0x3f50624dd2f1a9fc /* 0.001 */;
+    const int64_t bits = (int64_t)rdg_bits_of(x), size = bits & ~sign;
+    const double a = rdg_from_bits((uint64_t)size), e = rdg_exp(-2.0 * a);
+    const int64_t wide = (int64_t)rdg_bits_of((1.0 - e) / (1.0 + e));
+    const int64_t series = (int64_t)rdg_bits_of(a - a * a * a * (1.0 / 3.0));
+    const int64_t t = size < small ? series : wide;
+    return rdg_from_bits((uint64_t)(t | (bits & sign)));
 }
 
 #endif

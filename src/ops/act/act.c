@@ -55,7 +55,11 @@ static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error 
 }
 
 static const rdg_operand_spec operands[] = {{"x", RDG_OPERAND_IN}, {"out", RDG_OPERAND_OUT}};
-static const rdg_variant *const variants[] = {&rdg_act_c, &rdg_act_vulkan, NULL};
+static const rdg_variant *const variants[] = {
+#if defined(__x86_64__)
+    &rdg_act_avx512, &rdg_act_avx2,
+#endif
+    &rdg_act_c, &rdg_act_vulkan, NULL};
 
 const rdg_op rdg_op_act = {
     .name = "act",
