@@ -261,6 +261,19 @@ static void check_activation(rdg_hf *c)
                 act, c->cls->name, c->cls->activations);
 }
 
+/* Checkpoints of other quantisers: their tensors would be refused one by one, this says why. */
+static void check_quantisation(rdg_hf *c)
+{
+    const json_t *q = rdg_hf_find(c, "quantization_config");
+    const char *method = json_string_value(json_object_get(q, "quant_method"));
+    if (!q || (method && strcmp(method, "mxfp4") == 0)) return;
+    rdg_hf_fail(c, RDG_E_UNSUPPORTED,
+                "%s/config.json: field 'quantization_config' says that the model is quantised with '%.40s'; "
+                "convert from the "
+                "unquantised model",
+                c->dir, method ? method : "an unnamed method");
+}
+
 static void read_heads(rdg_hf *c)
 {
     c->n_head = rdg_hf_int(c, "num_attention_heads|n_head", 1, 4096, RDG_HF_REQUIRED);
@@ -296,6 +309,7 @@ static void read_experts(rdg_hf *c)
 
 void rdg_hf_read_config(rdg_hf *c)
 {
+    check_quantisation(c);
     check_activation(c);
     c->n_layer = rdg_hf_int(c, "num_hidden_layers|n_layers|n_layer|num_layers", 1, 1024, RDG_HF_REQUIRED);
     c->n_embd = rdg_hf_int(c, "hidden_size|n_embd", 1, 1 << 18, RDG_HF_REQUIRED);

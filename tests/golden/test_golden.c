@@ -1,7 +1,7 @@
 /* Tiny models of every architecture against logits that an independent framework computed from the same
  * weights.
  *
- *   test_golden GOLDEN_DIR [NAME…]
+ *   test_golden [--device DEVICE] GOLDEN_DIR [NAME…]
  *
  * For each folder: convert to F32, load, evaluate 48 tokens with an F32 cache, compare at every position; 16
  * greedy tokens; then the same evaluated in pieces, which must agree with the whole, and a longer sequence in
@@ -50,6 +50,8 @@ static rdg_err read_expected(const char *dir, expected *x, rdg_error *e)
 
 static const char *device; /* NULL = cpu */
 
+static const char *device; /* NULL = the CPU */
+
 static rdg_err open_session(rdg_model *m, int64_t n_ctx, int64_t n_batch, rdg_session **s, rdg_error *e)
 {
     rdg_session_params p;
@@ -59,6 +61,7 @@ static rdg_err open_session(rdg_model *m, int64_t n_ctx, int64_t n_batch, rdg_se
     p.n_ctx = n_ctx;
     p.n_batch = n_batch;
     p.n_threads = 2;
+    p.device = device;
     return rdg_session_create(m, &p, s, e);
 }
 
@@ -219,6 +222,11 @@ int main(int argc, char **argv)
     if (argc > 2 && !strncmp(argv[1], "--device=", 9)) {
         device = argv[1] + 9;
         argv++, argc--;
+    }
+    if (argc > 2 && strcmp(argv[1], "--device") == 0) {
+        device = argv[2];
+        argv += 2;
+        argc -= 2;
     }
     if (argc < 2) {
         fprintf(stderr, "usage: test_golden [--device=NAME] GOLDEN_DIR [NAME…]\n");

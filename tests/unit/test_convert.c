@@ -185,6 +185,8 @@ static void refusals(void **state)
         {", \"rope_scaling\": {\"type\": \"longrope\", \"long_factor\": [1], "
          "\"original_max_position_embeddings\": 64}}",
          NULL, NULL, NULL, RDG_E_MALFORMED, "long_factor"},
+        {", \"quantization_config\": {\"quant_method\": \"gptq\", \"bits\": 4}}", NULL, NULL, NULL,
+         RDG_E_UNSUPPORTED, "'gptq'"},
         {"{\"architectures\": [\"MambaForCausalLM\"]}", NULL, NULL, NULL, RDG_E_UNSUPPORTED,
          "'MambaForCausalLM'"},
         {"{\"architectures\": []}", NULL, NULL, NULL, RDG_E_MALFORMED, "architectures"},
