@@ -183,8 +183,10 @@ static void check_piece(walk *w, int64_t piece)
     const rdg_gguf_tensor *t = rdg_gguf_tensor_at(w->g, i);
     int64_t begin = (piece - w->first_piece[i]) * piece_blocks(t);
     int64_t n = RDG_MIN(piece_blocks(t), tensor_blocks(t) - begin);
-    int64_t n_bad = rdg_blocks_not_finite(
-        t->type, (const unsigned char *)t->data + begin * rdg_type_block_bytes(t->type), n, &first);
+    const unsigned char *data = (const unsigned char *)t->data + begin * rdg_type_block_bytes(t->type);
+    int64_t n_bad = rdg_blocks_not_finite(t->type, data, n, &first);
+    /* the checksums come next and read from the page cache, but the process need not hold the whole file */
+    if (w->g->parts[t->part].path) rdg_map_release(data, (size_t)(n * rdg_type_block_bytes(t->type)));
     if (n_bad == 0) return;
     atomic_fetch_add(&w->tallies[i].n_bad, n_bad);
     int64_t seen = atomic_load(&w->tallies[i].first);
