@@ -219,6 +219,15 @@ class Results(e2e.Case):
         self.assertRegex(last, r"^[1-9]\d* passed, 0 failed, \d+ skipped$")
         self.assertIn("nonsense", self.ridge("check", "nonsense", code=e2e.USAGE).err)
 
+    def test_bench_op(self):
+        r = self.ridge("bench-op", "rmsnorm", "--device", "cpu", "--seconds", "0.05", "--json").json
+        self.assertTrue(r["variants"])
+        for row in [r, *r["variants"]]:
+            for key in ("op", "variant", "shape", "seconds", "bytes", "flops", "bandwidth_bytes_per_second", "fraction_of_roof",
+                        "verdict"):
+                self.assertIn(key, row)
+            self.assertTrue(0 < row["seconds"]["p25"] <= row["seconds"]["median"] <= row["seconds"]["p75"])
+
     def test_devices(self):
         cpu = self.ridge("devices", "--json").json["devices"][0]
         for key in ("name", "kind", "driver", "memory_bytes", "subgroup"):
