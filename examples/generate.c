@@ -2,8 +2,8 @@
  *
  *     generate MODEL.gguf "Once upon a time" [TOKENS]
  *
- * Order of things: load the model (maps the file), make a session (the KV cache), evaluate the prompt, then pick a
- * token, print it, evaluate it, and so on. Every call says in an rdg_error what went wrong. */
+ * Order of things: load the model (maps the file), make a session (the KV cache), evaluate the prompt, then
+ * pick a token, print it, evaluate it, and so on. Every call says in an rdg_error what went wrong. */
 #include <ridge/ridge.h>
 
 #include <stdio.h>
@@ -24,8 +24,8 @@ static void print_text(void *user, const char *text, size_t n)
     fflush(user);
 }
 
-static rdg_err generate(rdg_session *session, rdg_sampler *sampler, const rdg_tokenizer *tokenizer, int n_tokens,
-                        rdg_error *e)
+static rdg_err generate(rdg_session *session, rdg_sampler *sampler, const rdg_tokenizer *tokenizer,
+                        int n_tokens, rdg_error *e)
 {
     rdg_stream stream;
     rdg_stream_init(&stream, tokenizer);
@@ -72,10 +72,12 @@ int main(int argc, char **argv)
         rdg_model_release(model);
         return 3;
     }
-    if ((err = rdg_tokenize(tokenizer, prompt, strlen(prompt), (rdg_tokenize_params){.add_special = true}, &ids, &n_ids, &e)))
+    if ((err = rdg_tokenize(tokenizer, prompt, strlen(prompt), (rdg_tokenize_params){.add_special = true},
+                            &ids, &n_ids, &e)))
         goto done;
     if ((err = rdg_session_create(model, &session_params, &session, &e))) goto done;
-    if ((err = rdg_sampler_create(&sampler_params, rdg_model_get_info(model)->n_vocab, &sampler, &e))) goto done;
+    if ((err = rdg_sampler_create(&sampler_params, rdg_model_get_info(model)->n_vocab, &sampler, &e)))
+        goto done;
     if ((err = rdg_session_eval(session, ids, (int64_t)n_ids, RDG_LOGITS_LAST, &e))) goto done;
     fputs(prompt, stdout);
     err = generate(session, sampler, tokenizer, n_tokens, &e);
