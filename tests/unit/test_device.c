@@ -107,8 +107,9 @@ static void add_one(const void *push, uint32_t gx, uint32_t gy, uint32_t gz)
 {
     (void)gy;
     (void)gz;
-    float *const *p = push;
-    (*p)[gx] += 1.0f;
+    float *data;
+    memcpy(&data, push, sizeof data); /* parameters are aligned to four bytes only */
+    data[gx] += 1.0f;
 }
 
 static void test_cpu_kernel(void **state)
