@@ -236,8 +236,10 @@ static bool same_as_first(trial *t, int config, rdg_check_result *r)
 static void run_trial(trial *t, const rdg_check_runner *runner, rdg_check_result *r)
 {
     const rdg_variant *v = r->variant;
-    rdg_tolerance tolerance =
-        v->tolerance.kind == RDG_TOLERANCE_INHERIT ? t->call.op->tolerance : v->tolerance;
+    rdg_tolerance tolerance = v->tolerance;
+    if (t->data.content == RDG_CHECK_GRID && v->grid_tolerance.kind != RDG_TOLERANCE_INHERIT)
+        tolerance = v->grid_tolerance;
+    if (tolerance.kind == RDG_TOLERANCE_INHERIT) tolerance = t->call.op->tolerance;
     bool good = true;
     r->verdict = RDG_CHECK_PASSED;
     for (int config = 0; good && config < runner->n_configs; config++) {

@@ -102,7 +102,7 @@ static rdg_check_totals check_variant(const rdg_variant *v, uint32_t features, s
     rdg_check_totals totals = {0};
     rdg_error e;
     uint64_t seed = (uint64_t)rdg_clock_ns();
-    rdg_check_options o = {.seed = seed, .repeat = 2, .report = remember, .user = s};
+    rdg_check_options o = {.seed = seed, .repeat = 4, .report = remember, .user = s};
     op.variants = list;
     *s = (seen){0};
     print_message("%s: seed %llu\n", v->name, (unsigned long long)seed);
@@ -149,6 +149,19 @@ static void test_planted_bugs_are_caught(void **state)
                      bugs[i].message);
         assert_int_equal(s.last_failure.verdict, RDG_CHECK_FAILED);
     }
+}
+
+/* A wide tolerance hides a small error on most data; where 8 bits lose nothing, the narrow one holds. */
+static void test_grid_tolerance(void **state)
+{
+    seen s;
+    rdg_variant v = one_element_wrong;
+    (void)state;
+    v.tolerance = (rdg_tolerance){RDG_TOLERANCE_NORMALISED, 0.1};
+    assert_int_equal(check_variant(&v, 0, &s).n_failed, 0);
+    v.grid_tolerance = (rdg_tolerance){RDG_TOLERANCE_ULP, 1};
+    rdg_check_totals t = check_variant(&v, 0, &s);
+    assert_true(t.n_failed > 0 && t.n_passed > 0);
 }
 
 static void test_unselected_and_unsupported(void **state)
@@ -221,11 +234,9 @@ static void test_row_comparison(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_honest_passes),
-        cmocka_unit_test(test_planted_bugs_are_caught),
-        cmocka_unit_test(test_unselected_and_unsupported),
-        cmocka_unit_test(test_seed),
-        cmocka_unit_test(test_row_comparison),
+        cmocka_unit_test(test_honest_passes),  cmocka_unit_test(test_planted_bugs_are_caught),
+        cmocka_unit_test(test_grid_tolerance), cmocka_unit_test(test_unselected_and_unsupported),
+        cmocka_unit_test(test_seed),           cmocka_unit_test(test_row_comparison),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
