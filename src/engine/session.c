@@ -71,6 +71,11 @@ fail:
 
 rdg_err rdg_session_create(rdg_model *m, const rdg_session_params *p, rdg_session **out, rdg_error *e)
 {
+    if (!m->hparams.causal) { /* its rows are n_embd wide: whoever reads logits would read beyond them */
+        *out = NULL;
+        return rdg_fail(e, RDG_E_UNSUPPORTED, "%s is an encoder: it has no logits and cannot generate; use it for embeddings",
+                        m->arch->name);
+    }
     return rdg_session_create_for(m, p, false, false, out, e);
 }
 

@@ -9,6 +9,7 @@
  * the useful output. */
 #include "engine/decode.h"
 #include "golden.h"
+#include <ridge/evaluate.h>
 
 enum { MAX_TOKENS = 64, LONG_TOKENS = 200, GREEDY = 16 };
 static const double bound = 1e-3, notable = 1e-4, split_bound = 1e-4;
@@ -52,17 +53,25 @@ static const char *device; /* NULL = cpu */
 
 static const char *device; /* NULL = the CPU */
 
-static rdg_err open_session(rdg_model *m, int64_t n_ctx, int64_t n_batch, rdg_session **s, rdg_error *e)
+static rdg_err open_session(rdg_model *m, const expected *x, int64_t n_batch, rdg_session **s, rdg_error *e)
 {
     rdg_session_params p;
     rdg_session_defaults(&p);
     p.device = device;
     p.kv_type_k = p.kv_type_v = RDG_TYPE_F32;
-    p.n_ctx = n_ctx;
+    p.n_ctx = x->n_ctx;
     p.n_batch = n_batch;
     p.n_threads = 2;
     p.device = device;
-    return rdg_session_create(m, &p, s, e);
+    if (!x->hidden) return rdg_session_create(m, &p, s, e);
+    rdg_err err = rdg_session_create(m, &p, s, e); /* an encoder has no logits: this must be refused */
+    if (err != RDG_E_UNSUPPORTED) {
+        rdg_session_destroy(*s);
+        *s = NULL;
+        snprintf(e->message, sizeof e->message, "a session for logits was made for an encoder");
+        return RDG_E_INTERNAL;
+    }
+    return rdg_session_create_embedding(m, &p, s, e);
 }
 
 /* Width of a row of output. */
@@ -77,7 +86,7 @@ static rdg_err eval(rdg_model *m, const expected *x, const int32_t *ids, int64_t
 {
     rdg_session *s;
     int64_t n_row = width(m, x);
-    rdg_err err = open_session(m, x->n_ctx, n_batch, &s, e);
+    rdg_err err = open_session(m, x, n_batch, &s, e);
     for (int64_t i = 0; i < n && !err; i += step) {
         int64_t part = i + step < n ? step : n - i;
         err = rdg_session_eval(s, ids + i, part, RDG_LOGITS_ALL, e);
@@ -106,7 +115,7 @@ static rdg_err greedy_on_device(rdg_model *m, const expected *x, int32_t *got, r
     rdg_session *s;
     int64_t n_done;
     picks p = {.tokens = got, .max = x->n_greedy};
-    rdg_err err = open_session(m, x->n_ctx, 32, &s, e);
+    rdg_err err = open_session(m, x, 32, &s, e);
     if (!err) err = rdg_session_eval(s, x->prompt, x->n_prompt, RDG_LOGITS_LAST, e);
     if (!err) keep_pick(&p, golden_argmax(rdg_session_logits(s, 0), rdg_model_get_info(m)->n_vocab));
     if (!err) err = rdg_session_decode_greedy(s, got[0], x->n_greedy, keep_pick, &p, &n_done, e);
@@ -119,7 +128,7 @@ static rdg_err greedy_on_device(rdg_model *m, const expected *x, int32_t *got, r
 static rdg_err greedy(rdg_model *m, const expected *x, int32_t *got, rdg_error *e)
 {
     rdg_session *s;
-    rdg_err err = open_session(m, x->n_ctx, 32, &s, e);
+    rdg_err err = open_session(m, x, 32, &s, e);
     if (!err) err = rdg_session_eval(s, x->prompt, x->n_prompt, RDG_LOGITS_LAST, e);
     for (int i = 0; i < x->n_greedy && !err; i++) {
         got[i] = golden_argmax(rdg_session_logits(s, 0), rdg_model_get_info(m)->n_vocab);
