@@ -23,9 +23,7 @@ bool tpl_call_filter(tpl_run *r, const tpl_function *f, const tpl_value *self, c
     return tpl_charge(r, 0) && f->call(r, self, args, out);
 }
 
-/* Text
- * ---------------------------------------------------------------------------------------------------------
- */
+/* Text ------------------------------------------------------------------------------------------------ */
 
 static bool cased(tpl_run *r, const char *what, const tpl_value *self, const tpl_args *args,
                   bool (*change)(tpl_run *r, tpl_str s, tpl_str *out), tpl_value *out)

@@ -272,9 +272,7 @@ METHOD(g_raise)
                     (int)RDG_MIN(s.n, (size_t)600), s.p);
 }
 
-/* Time
- * ---------------------------------------------------------------------------------------------------------
- */
+/* Time ------------------------------------------------------------------------------------------------ */
 
 static int day_of_year(const rdg_template_time *t)
 {
@@ -350,9 +348,9 @@ static bool time_part(const rdg_template_time *t, char c, bool plain, char out[6
         snprintf(out, 64, "%.3s %.3s %2d %02d:%02d:%02d %d", weekdays[week], months[t->month - 1], t->day,
                  t->hour, t->minute, t->second, t->year);
         break;
-    case 'n': strcpy(out, "\n"); break;
-    case 't': strcpy(out, "\t"); break;
-    case '%': strcpy(out, "%"); break;
+    case 'n': snprintf(out, 64, "\n"); break;
+    case 't': snprintf(out, 64, "\t"); break;
+    case '%': snprintf(out, 64, "%%"); break;
     case 'Z':
     case 'z': out[0] = 0; break; /* the time has no zone */
     default: return false;

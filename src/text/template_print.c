@@ -18,14 +18,14 @@ bool tpl_format_double(double f, char out[40])
     char text[40], digits[24];
     int precision = 0, n = 0;
     if (!isfinite(f)) {
-        strcpy(out, isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");
+        snprintf(out, 40, "%s", isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");
         return false;
     }
     for (; precision < 17; precision++) {
         snprintf(text, sizeof text, "%.*e", precision, f);
         if (strtod(text, NULL) == f) break;
     }
-    int exponent = atoi(strchr(text, 'e') + 1);
+    int exponent = (int)strtol(strchr(text, 'e') + 1, NULL, 10);
     for (const char *p = text; *p != 'e'; p++)
         if (*p >= '0' && *p <= '9') digits[n++] = *p;
     char *o = out;
@@ -203,9 +203,7 @@ bool tpl_str_of(tpl_run *r, const tpl_value *v, tpl_str *out)
     return true;
 }
 
-/* JSON
- * ---------------------------------------------------------------------------------------------------------
- */
+/* JSON ------------------------------------------------------------------------------------------------ */
 
 typedef struct json_style {
     bool ascii, sort_keys;
@@ -215,29 +213,20 @@ typedef struct json_style {
 
 static bool put_json_string(tpl_run *r, tpl_buffer *b, tpl_str s, const json_style *style)
 {
+    static const char plain[] = "\"\\\n\r\t\b\f", letters[] = "\"\\nrtbf";
     if (!tpl_charge(r, s.n) || !tpl_put_z(r, b, "\"")) return false;
     for (size_t i = 0, k; i < s.n; i += k) {
         uint32_t c = tpl_char_at(s.p + i);
         char text[16] = "";
         k = tpl_char_bytes(s.p + i);
-        if (c == '"' || c == '\\')
-            snprintf(text, sizeof text, "\\%c", (char)c);
-        else if (c == '\n')
-            strcpy(text, "\\n");
-        else if (c == '\r')
-            strcpy(text, "\\r");
-        else if (c == '\t')
-            strcpy(text, "\\t");
-        else if (c == '\b')
-            strcpy(text, "\\b");
-        else if (c == '\f')
-            strcpy(text, "\\f");
-        else if (c < 0x20 || (style->ascii && c >= 0x7f && c < 0x10000)) {
-            if (c != 0x7f) snprintf(text, sizeof text, "\\u%04x", c);
-        } else if (style->ascii && c >= 0x10000) {
+        const char *letter = c && c < 0x80 ? strchr(plain, (int)c) : NULL;
+        if (letter)
+            snprintf(text, sizeof text, "\\%c", letters[letter - plain]);
+        else if (c < 0x20 || (style->ascii && c > 0x7f && c < 0x10000))
+            snprintf(text, sizeof text, "\\u%04x", c);
+        else if (style->ascii && c >= 0x10000)
             snprintf(text, sizeof text, "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10),
                      0xdc00 + ((c - 0x10000) & 0x3ff));
-        }
         if (text[0] ? !tpl_put_z(r, b, text) : !tpl_put(r, b, tpl_sub(s, i, i + k))) return false;
     }
     return tpl_put_z(r, b, "\"");
@@ -257,7 +246,7 @@ static bool put_json_scalar(tpl_run *r, tpl_buffer *b, const tpl_value *v)
     case TPL_INT: return put_int(r, b, v->u.i);
     case TPL_FLOAT:
         if (!tpl_format_double(v->u.f, text))
-            strcpy(text, isnan(v->u.f) ? "NaN" : v->u.f < 0 ? "-Infinity" : "Infinity");
+            snprintf(text, sizeof text, "%s", isnan(v->u.f) ? "NaN" : v->u.f < 0 ? "-Infinity" : "Infinity");
         return tpl_put_z(r, b, text);
     default: return tpl_fail(r, RDG_E_MALFORMED, "tojson: %s has no JSON form", tpl_type_name(v));
     }
