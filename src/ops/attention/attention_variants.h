@@ -4,6 +4,6 @@
 #include "ops/op.h"
 extern const rdg_variant rdg_attention_c;
 #if defined(__x86_64__)
-extern const rdg_variant rdg_attention_avx512;
+extern const rdg_variant rdg_attention_avx512, rdg_attention_avx2;
 #endif
 #endif

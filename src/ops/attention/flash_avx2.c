@@ -1,0 +1,213 @@
+/* Attention with AVX2, flash style: flash_avx512.c with half the width. Cache rows become f32 first, keys are
+ * transposed by scalar copies; both are done once for all queries of the item. */
+#include "ops/attention/flash.h"
+#include "ops/attention/attention_variants.h"
+#include "ops/attention/exp_avx2.h"
+#include "base/cpu.h"
+#include "base/mem.h"
+#include "ops/contract.h"
+#include "quant/quant.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { KEYS = RDG_FLASH_KEYS, GROUP = RDG_FLASH_GROUP };
+
+/* One cache row as f32. */
+static void fetch(rdg_type type, const void *src, float *dst, int64_t n)
+{
+    int64_t i = 0;
+    if (type == RDG_TYPE_F16) {
+        const uint16_t *h = src;
+        for (; i + 8 <= n; i += 8)
+            _mm256_storeu_ps(dst + i,
+                             _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(h + i))));
+        for (; i < n; i++) dst[i] = _cvtsh_ss(h[i]);
+        return;
+    }
+    rdg_quant_ops[type].dequantise(src, dst, n);
+}
+
+/* keys[d][key]; keys from n on are zero. */
+static void load_keys(const rdg_tensor *k, int64_t g, int64_t j, int64_t n, float *row, float *keys)
+{
+    if (n < KEYS) memset(keys, 0, (size_t)(k->dim[0] * KEYS) * sizeof *keys);
+    for (int64_t i = 0; i < n; i++) {
+        fetch(k->type, rdg_tensor_row(k, (j + i) % k->dim[1], g, 0), row, k->dim[0]);
+        for (int64_t d = 0; d < k->dim[0]; d++) keys[d * KEYS + i] = row[d];
+    }
+}
+
+/* values[key][row_v], zero beyond dim_v. */
+static void load_values(const rdg_tensor *v, int64_t g, int64_t j, int64_t n, int64_t row_v, float *values)
+{
+    for (int64_t i = 0; i < n; i++) {
+        fetch(v->type, rdg_tensor_row(v, (j + i) % v->dim[1], g, 0), values + i * row_v, v->dim[0]);
+        for (int64_t d = v->dim[0]; d < row_v; d++) values[i * row_v + d] = 0.0f;
+    }
+}
+
+/* out[t][0 … 15] = (add ? out : 0) + sum over k < n of panel[k][0 … 15] * x[t][k], for six rows t. */
+RDG_INLINE void product(const float *panel, int64_t panel_stride, int64_t n, const float *x, int64_t x_stride,
+                        float *out, int64_t out_stride, bool add)
+{
+    __m256 sum[2][GROUP];
+#pragma GCC unroll 6
+    for (int t = 0; t < GROUP; t++) {
+        sum[0][t] = add ? _mm256_load_ps(out + t * out_stride) : _mm256_setzero_ps();
+        sum[1][t] = add ? _mm256_load_ps(out + t * out_stride + 8) : _mm256_setzero_ps();
+    }
+    for (int64_t k = 0; k < n; k++) {
+        __m256 w0 = _mm256_load_ps(panel + k * panel_stride),
+               w1 = _mm256_load_ps(panel + k * panel_stride + 8);
+#pragma GCC unroll 6
+        for (int t = 0; t < GROUP; t++) {
+            __m256 b = _mm256_broadcast_ss(x + t * x_stride + k);
+            sum[0][t] = _mm256_fmadd_ps(w0, b, sum[0][t]);
+            sum[1][t] = _mm256_fmadd_ps(w1, b, sum[1][t]);
+        }
+    }
+#pragma GCC unroll 6
+    for (int t = 0; t < GROUP; t++) {
+        _mm256_store_ps(out + t * out_stride, sum[0][t]);
+        _mm256_store_ps(out + t * out_stride + 8, sum[1][t]);
+    }
+}
+
+static void product_keys(const float *keys, int64_t dim, const float *q, int64_t row_k, float *scores)
+{
+    for (int h = 0; h < KEYS; h += 16) product(keys + h, KEYS, dim, q, row_k, scores + h, KEYS, false);
+}
+
+static void product_values(const float *values, int64_t row_v, int64_t n, const float *weights, float *out)
+{
+    for (int64_t d = 0; d < row_v; d += 16)
+        product(values + d, row_v, n, weights, KEYS, out + d, row_v, true);
+}
+
+/* Scores of one query against keys [begin, end) of the block become weights; the others become 0. */
+static void weigh(float *s, int64_t begin, int64_t end, float softcap, float *maximum, float *sum, float *out,
+                  int64_t row_v)
+{
+    float best = *maximum;
+    for (int64_t i = begin; i < end; i++) {
+        if (softcap > 0.0f) s[i] = softcap * tanhf(s[i] / softcap);
+        best = s[i] > best ? s[i] : best;
+    }
+    for (int64_t i = 0; i < begin; i++) s[i] = -INFINITY;
+    for (int64_t i = end; i < KEYS; i++) s[i] = -INFINITY;
+    if (best > *maximum) {
+        const float shrink = expf(*maximum - best); /* exp(-inf) = 0 at the first block */
+        for (int64_t d = 0; d < row_v; d++) out[d] *= shrink;
+        for (int i = 0; i < 8; i++) sum[i] *= shrink;
+        *maximum = best;
+    }
+    __m256 total = _mm256_load_ps(sum), shift = _mm256_set1_ps(*maximum);
+    for (int i = 0; i < KEYS; i += 8) {
+        __m256 w = rdg_exp_avx2(_mm256_sub_ps(_mm256_load_ps(s + i), shift));
+        total = _mm256_add_ps(total, w);
+        _mm256_store_ps(s + i, w);
+    }
+    _mm256_store_ps(sum, total);
+}
+
+/* q * scale, rows padded with zeros. */
+static void load_queries(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_flash_item *x,
+                         int64_t row_k, float *queries)
+{
+    const rdg_tensor *q = &call->operand[RDG_ATTENTION_Q];
+    const float scale = RDG_PARAMS(call, rdg_attention_params)->scale;
+    for (int64_t i = 0; i < x->n_tokens * c->share; i++) {
+        const float *row =
+            rdg_tensor_row(q, x->g * c->share + i % c->share, x->first_token + i / c->share, 0);
+        for (int64_t d = 0; d < row_k; d++) queries[i * row_k + d] = d < q->dim[0] ? row[d] * scale : 0.0f;
+    }
+}
+
+static void store(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_flash_item *x,
+                  const rdg_flash_layout *l, const float *memory, float *parts)
+{
+    const rdg_tensor *out = &call->operand[RDG_ATTENTION_OUT];
+    for (int64_t i = 0; i < x->n_tokens * c->share; i++) {
+        const int64_t token = x->first_token + i / c->share, head = x->g * c->share + i % c->share;
+        const float *o = memory + l->out + i * c->row_v, *partial = memory + l->sums + 16 * i;
+        float sum = 0.0f;
+        for (int k = 0; k < 8; k++) sum += partial[k];
+        if (c->n_chunks > 1) {
+            float *p = rdg_flash_part(c, parts, token, head, x->chunk);
+            memcpy(p, o, (size_t)c->row_v * sizeof *p);
+            p[c->row_v] = memory[l->maxima + i];
+            p[c->row_v + 1] = sum;
+            continue;
+        }
+        const float inverse = sum > 0.0f || isnan(sum) ? 1.0f / sum : 0.0f;
+        float *y = rdg_tensor_row(out, head, token, 0);
+        for (int64_t d = 0; d < out->dim[0]; d++) y[d] = o[d] * inverse;
+    }
+}
+
+static void run_item(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_flash_item *x, float *memory,
+                     float *parts)
+{
+    const rdg_tensor *k = &call->operand[RDG_ATTENTION_K], *v = &call->operand[RDG_ATTENTION_V];
+    const rdg_tensor *sinks = &call->operand[RDG_ATTENTION_SINKS];
+    const float softcap = RDG_PARAMS(call, rdg_attention_params)->softcap;
+    const rdg_flash_layout l = rdg_flash_layout_of(call, c);
+    const int64_t dim = k->dim[0], row_k = rdg_round_up(dim, 16), n_queries = x->n_tokens * c->share;
+    if (n_queries < GROUP) memset(memory + l.queries, 0, (size_t)(GROUP * row_k) * sizeof(float));
+    load_queries(call, c, x, row_k, memory + l.queries);
+    memset(memory + l.out, 0, (size_t)(RDG_MAX(n_queries, GROUP) * c->row_v) * sizeof(float));
+    memset(memory + l.sums, 0, (size_t)(n_queries * 16) * sizeof(float));
+    for (int64_t i = 0; i < n_queries; i++) {
+        /* a sink is a key without a value that has been seen already; with chunks it is added when they are
+         * joined */
+        bool sink = rdg_tensor_present(sinks) && c->n_chunks == 1;
+        memory[l.maxima + i] =
+            sink ? ((const float *)sinks->data)[x->g * c->share + i % c->share] : -INFINITY;
+        if (sink) memory[l.sums + 16 * i] = 1.0f;
+    }
+    for (int64_t j = x->first_key; j < x->end_key; j += KEYS) {
+        const int64_t n = RDG_MIN(KEYS, x->end_key - j);
+        load_keys(k, x->g, j, n, memory + l.rows, memory + l.keys);
+        load_values(v, x->g, j, n, c->row_v, memory + l.values);
+        for (int64_t i = 0; i < n_queries; i += GROUP) {
+            /* the last group is moved back so that it is full: its first rows get weight 0 the second time */
+            const int64_t first = RDG_MAX(RDG_MIN(i, n_queries - GROUP), 0),
+                          n_group = RDG_MIN(GROUP, n_queries);
+            int64_t begin[GROUP], end[GROUP], any = 0;
+            for (int64_t t = 0; t < n_group; t++) {
+                int64_t from, to;
+                rdg_flash_visible(call, x->first_token + (first + t) / c->share, &from, &to);
+                begin[t] = RDG_MAX(from - j, 0);
+                end[t] = first + t < i ? 0 : RDG_MIN(to - j, n);
+                any |= begin[t] < end[t];
+            }
+            if (!any) continue;
+            float *scores = memory + l.scores;
+            product_keys(memory + l.keys, dim, memory + l.queries + first * row_k, row_k, scores);
+            for (int64_t t = 0; t < GROUP; t++) {
+                if (t >= n_group || begin[t] >= end[t])
+                    memset(scores + t * KEYS, 0, KEYS * sizeof *scores);
+                else
+                    weigh(scores + t * KEYS, begin[t], end[t], softcap, &memory[l.maxima + first + t],
+                          memory + l.sums + 16 * (first + t), memory + l.out + (first + t) * c->row_v,
+                          c->row_v);
+            }
+            product_values(memory + l.values, c->row_v, n, scores, memory + l.out + first * c->row_v);
+        }
+    }
+    store(call, c, x, &l, memory, parts);
+}
+
+static void run(const rdg_op_call *call, const rdg_cpu_task *task)
+{
+    rdg_flash_run(call, task, run_item);
+}
+
+static const rdg_cpu_kernel kernel = {2, rdg_flash_n_items, rdg_flash_scratch_bytes, run};
+const rdg_variant rdg_attention_avx2 = {.name = "flash_avx2",
+                                        .source = "src/ops/attention/flash_avx2.c",
+                                        .backend = RDG_BACKEND_CPU,
+                                        .requires_mask = RDG_CPU_AVX2,
+                                        .cpu = &kernel,
+                                        .tolerance = {RDG_TOLERANCE_INHERIT, 0}};
