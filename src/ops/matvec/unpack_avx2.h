@@ -1,5 +1,4 @@
-/* The hot unpackers with AVX2 registers, to memory: what unpack.h does. The others are plain C with the
- * number of blocks known, so that the compiler unrolls them. */
+/* The hot unpackers with AVX2 registers, to memory: what unpack.h does. Q2_K and Q3_K stay plain C. */
 #ifndef RDG_OPS_MATVEC_UNPACK_AVX2_H
 #define RDG_OPS_MATVEC_UNPACK_AVX2_H
 
