@@ -33,7 +33,8 @@ void main()
         [[unroll]] for (uint u = 0; u < 4; u++)
             [[unroll]] for (uint i = 0; i < 8; i++) c[i] = coopMatMulAdd(a, b, c[i]);
     [[unroll]] for (uint i = 1; i < 8; i++) c[0] += c[i];
-    outcome = c[0][0];
+    // every element counts, or the compiler leaves out the half of the products that none of them needs
+    for (uint i = 0; i < c[0].length(); i++) outcome += c[0][i];
 #else
     if (KIND == 0) {
         float v[8];
