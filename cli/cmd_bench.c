@@ -154,27 +154,32 @@ static rdg_err time_nodes(job *j, int64_t n_tokens, const char *what, rdg_error 
         err = s->exec->class->run(s->exec, prepared, &step, &output, times, e);
     if (err) goto done;
     int n_groups = 0;
-    double total = 0;
+    double total = 0, bytes = 0, flops = 0;
     for (size_t i = 0; i < p->n_nodes; i++) {
         rdg_op_call call;
         rdg_cost cost;
         rdg_plan_call(p, i, &call);
         call.n_visible = step.n_visible;
         call.op->cost(&call, &cost);
-        const rdg_variant *v = rdg_cpu_prepared_variant(prepared, i);
+        bytes += cost.bytes_read + cost.bytes_written;
+        flops += cost.flops;
+        const char *kernel = s->exec->class->kernel_name(s->exec, prepared, i);
+        if (!kernel) continue; /* its work is done, and counted, in the launch of a later node */
+        const char *tag = p->nodes[i].tag ? p->nodes[i].tag : "";
         int g = 0;
-        while (g < n_groups && (groups[g].variant != v->name || groups[g].type != call.operand[0].type ||
-                                strcmp(groups[g].tag, p->nodes[i].tag ? p->nodes[i].tag : "")))
+        while (g < n_groups && (strcmp(groups[g].variant, kernel) || groups[g].type != call.operand[0].type ||
+                                strcmp(groups[g].tag, tag)))
             g++;
         if (g == n_groups)
-            groups[n_groups++] = (group){.op = call.op->name, .variant = v->name, .type = call.operand[0].type,
-                                         .tag = p->nodes[i].tag ? p->nodes[i].tag : ""};
+            groups[n_groups++] =
+                (group){.op = call.op->name, .variant = kernel, .type = call.operand[0].type, .tag = tag};
         double seconds = (double)(times[i].end_ns - times[i].begin_ns) * 1e-9;
         groups[g].seconds += seconds;
-        groups[g].bytes += cost.bytes_read + cost.bytes_written;
-        groups[g].flops += cost.flops;
+        groups[g].bytes += bytes;
+        groups[g].flops += flops;
         groups[g].count++;
         total += seconds;
+        bytes = flops = 0;
     }
     qsort(groups, (size_t)n_groups, sizeof *groups, by_seconds);
     if (!j->c->common.json) printf("\n%s, %.3f ms:\n", what, total * 1e3);

@@ -306,6 +306,12 @@ static void cpu_destroy(rdg_exec *base)
     rdg_free(x);
 }
 
+static const char *cpu_kernel_name(rdg_exec *base, const rdg_prepared *prepared, size_t i)
+{
+    (void)base;
+    return ((const cpu_prepared *)prepared)->nodes[i].variant->name;
+}
+
 static const rdg_exec_class cpu_class = {
     .name = "cpu",
     .destroy = cpu_destroy,
@@ -314,6 +320,7 @@ static const rdg_exec_class cpu_class = {
     .run = cpu_run,
     .read_state = cpu_read_state,
     .write_state = cpu_write_state,
+    .kernel_name = cpu_kernel_name,
 };
 
 rdg_err rdg_exec_create_cpu(const rdg_exec_request *r, rdg_exec **out, rdg_error *e)
@@ -334,9 +341,4 @@ rdg_err rdg_exec_create_cpu(const rdg_exec_request *r, rdg_exec **out, rdg_error
     }
     *out = &x->base;
     return RDG_OK;
-}
-
-const rdg_variant *rdg_cpu_prepared_variant(const rdg_prepared *p, size_t i)
-{
-    return ((const cpu_prepared *)p)->nodes[i].variant;
 }

@@ -48,6 +48,8 @@ typedef struct rdg_exec_class {
                           rdg_error *e);
     rdg_err (*write_state)(rdg_exec *x, rdg_state_kind kind, int32_t index, const void *src, size_t bytes,
                            rdg_error *e);
+    /* The kernel that runs node i of a prepared plan; NULL if the node is part of a later one's launch. */
+    const char *(*kernel_name)(rdg_exec *x, const rdg_prepared *prepared, size_t i);
 } rdg_exec_class;
 
 struct rdg_exec {
@@ -76,7 +78,5 @@ typedef struct rdg_exec_request {
 } rdg_exec_request;
 rdg_err rdg_exec_create(const rdg_exec_request *r, rdg_exec **out, rdg_error *e);
 rdg_err rdg_exec_create_cpu(const rdg_exec_request *r, rdg_exec **out, rdg_error *e);
-/* The variant a CPU executor chose for node i of a prepared plan. */
-const rdg_variant *rdg_cpu_prepared_variant(const rdg_prepared *p, size_t i);
 
 #endif

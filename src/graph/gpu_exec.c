@@ -518,6 +518,17 @@ static void gpu_destroy(rdg_exec *base)
     rdg_free(x);
 }
 
+static const char *gpu_kernel_name(rdg_exec *base, const rdg_prepared *prepared, size_t i)
+{
+    gpu_exec *x = (gpu_exec *)base;
+    gpu_prepared *c = (gpu_prepared *)prepared;
+    bind_context b;
+    rdg_gpu_recorder r = recorder(x, c, &b, bucket(c, 1));
+    for (size_t k = 0; k < c->schedule.n; k++)
+        if (c->schedule.launches[k].node == i) return rdg_gpu_launch_name(&r, k);
+    return NULL;
+}
+
 static const rdg_exec_class gpu_class = {
     .name = "vulkan",
     .destroy = gpu_destroy,
@@ -527,6 +538,7 @@ static const rdg_exec_class gpu_class = {
     .generate = gpu_generate,
     .read_state = gpu_read_state,
     .write_state = gpu_write_state,
+    .kernel_name = gpu_kernel_name,
 };
 
 rdg_err rdg_exec_create_gpu(const rdg_exec_request *r, const rdg_gpu_options *o, rdg_exec **out, rdg_error *e)
