@@ -18,17 +18,20 @@
 #endif
 
 static const cli_option common_options[] = {
-    {"--threads", "-t", "N", CLI_INT, offsetof(cli_common, n_threads), 1, 1024, "CPU threads (default: physical cores)"},
+    {"--threads", "-t", "N", CLI_INT, offsetof(cli_common, n_threads), 1, 1024,
+     "CPU threads (default: physical cores)"},
     {"--device", NULL, "D", CLI_STRING, offsetof(cli_common, device), 0, 0,
      "auto, cpu, cuda[:N], vulkan[:N] or metal[:N] (default: cpu)"},
     {"--seed", NULL, "N", CLI_INT, offsetof(cli_common, seed), 0, 9e15, "seed of everything random"},
-    {"--json", NULL, NULL, CLI_FLAG, offsetof(cli_common, json), 0, 0, "one JSON document on standard output"},
+    {"--json", NULL, NULL, CLI_FLAG, offsetof(cli_common, json), 0, 0,
+     "one JSON document on standard output"},
     {"--quiet", "-q", NULL, CLI_FLAG, offsetof(cli_common, quiet), 0, 0, "no progress and no notes"},
     {"--verbose", "-v", NULL, CLI_FLAG, offsetof(cli_common, verbose), 0, 0, "say more"},
     {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
 };
 
-/* Messages ---------------------------------------------------------------------------------------------------- */
+/* Messages
+ * ---------------------------------------------------------------------------------------------------- */
 
 static void end_progress_line(cli *c)
 {
@@ -59,8 +62,8 @@ static int on_progress(void *user, const char *what, double done, double total)
     enum { WIDTH = 30 };
     double share = total > 0 ? done / total : 0;
     int filled = (int)(share * WIDTH);
-    fprintf(stderr, "\r\033[K%s [%.*s%.*s] %3.0f %%", what, filled, "##############################", WIDTH - filled,
-            "..............................", share * 100);
+    fprintf(stderr, "\r\033[K%s [%.*s%.*s] %3.0f %%", what, filled, "##############################",
+            WIDTH - filled, "..............................", share * 100);
     fflush(stderr);
     c->progress_shown = true;
     return 0;
@@ -113,17 +116,20 @@ void cli_note(cli *c, const char *fmt, ...)
     fputc('\n', stderr);
 }
 
-/* Output ------------------------------------------------------------------------------------------------------ */
+/* Output
+ * ------------------------------------------------------------------------------------------------------ */
 
 static int stdout_failed(const char *command, int native)
 {
-    fprintf(stderr, "ridge: %s: cannot write standard output: %s\n", command, native ? strerror(native) : "an earlier write failed");
+    fprintf(stderr, "ridge: %s: cannot write standard output: %s\n", command,
+            native ? strerror(native) : "an earlier write failed");
     return EXIT_FAILED;
 }
 
 static int finish_stdout(const char *command)
 {
-    /* stdio drops the text of a failed write and its errno is gone by now, but the mark on the stream stays. */
+    /* stdio drops the text of a failed write and its errno is gone by now, but the mark on the stream stays.
+     */
     errno = 0;
     return fflush(stdout) == 0 && !ferror(stdout) ? EXIT_DONE : stdout_failed(command, errno);
 }
@@ -137,7 +143,8 @@ int cli_print_json(cli *c, json_t *document)
 {
     if (!json_object_get(document, "warnings")) json_object_set(document, "warnings", c->warnings);
     errno = 0;
-    bool written = json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(10)) == 0 && fputc('\n', stdout) != EOF;
+    bool written = json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(10)) == 0 &&
+                   fputc('\n', stdout) != EOF;
     int native = errno;
     json_decref(document);
     return written ? cli_finish_stdout(c) : stdout_failed(c->command->name, native);
@@ -194,7 +201,8 @@ const char *cli_bytes(double bytes, char *buf, size_t n)
     return buf;
 }
 
-/* Input ------------------------------------------------------------------------------------------------------- */
+/* Input
+ * ------------------------------------------------------------------------------------------------------- */
 
 int cli_threads(const cli *c)
 {
@@ -223,7 +231,8 @@ rdg_err cli_parse_ids(const char *text, int32_t **ids, size_t *n, rdg_error *e)
         if (end == p || (*end && !strchr(", \t\n", *end)) || errno || v < 0 || v > INT32_MAX) {
             rdg_free(*ids);
             *ids = NULL;
-            return rdg_fail(e, RDG_E_ARGUMENT, "'%.20s' is not a token id; ids are whole numbers separated by commas", p);
+            return rdg_fail(e, RDG_E_ARGUMENT,
+                            "'%.20s' is not a token id; ids are whole numbers separated by commas", p);
         }
         if (!rdg_grow(ids, *n, &cap, sizeof **ids)) {
             rdg_free(*ids);
@@ -236,7 +245,8 @@ rdg_err cli_parse_ids(const char *text, int32_t **ids, size_t *n, rdg_error *e)
     return RDG_OK;
 }
 
-/* Help -------------------------------------------------------------------------------------------------------- */
+/* Help
+ * -------------------------------------------------------------------------------------------------------- */
 
 static void print_options(const cli_option *o)
 {
@@ -258,15 +268,19 @@ static void print_help(const cli_command *k)
     }
     printf("\nCommon options:\n");
     print_options(common_options);
-    printf("\nExit codes: 0 done, 1 failed while running, 2 usage, 3 input rejected, 4 verdict negative, 5 undecided.\n");
+    printf("\nExit codes: 0 done, 1 failed while running, 2 usage, 3 input rejected, 4 verdict negative, 5 "
+           "undecided.\n");
 }
 
 static void print_overview(FILE *f)
 {
-    static const char *const groups[][2] = {{"pipeline", "The pipeline: from a Hugging Face folder to text"},
-                                            {"bench", "The bench: what the hardware could do, and what it does"}};
-    fprintf(f, "ridge %s: run language models at the speed of memory, and see how far each kernel is from it\n\n"
-               "Usage: ridge COMMAND [ARGUMENTS] [OPTIONS]\n", RDG_VERSION);
+    static const char *const groups[][2] = {
+        {"pipeline", "The pipeline: from a Hugging Face folder to text"},
+        {"bench", "The bench: what the hardware could do, and what it does"}};
+    fprintf(f,
+            "ridge %s: run language models at the speed of memory, and see how far each kernel is from it\n\n"
+            "Usage: ridge COMMAND [ARGUMENTS] [OPTIONS]\n",
+            RDG_VERSION);
     for (size_t g = 0; g < 2; g++) {
         fprintf(f, "\n%s\n", groups[g][1]);
         for (int i = 0; cli_commands[i]; i++)
@@ -281,9 +295,12 @@ static void print_roff(const char *s)
 {
     for (bool line_start = true; *s; s++) {
         if (line_start && (*s == '.' || *s == '\'')) fputs("\\&", stdout);
-        if (*s == '\\') fputs("\\e", stdout);
-        else if (*s == '-') fputs("\\-", stdout);
-        else putchar(*s);
+        if (*s == '\\')
+            fputs("\\e", stdout);
+        else if (*s == '-')
+            fputs("\\-", stdout);
+        else
+            putchar(*s);
         line_start = *s == '\n';
     }
 }
@@ -307,8 +324,10 @@ static void print_man_options(const cli_option *o)
 /* ridge(1) from the same tables. */
 static void print_man(void)
 {
-    printf(".TH RIDGE 1 \"\" \"ridge %s\" \"User commands\"\n.SH NAME\nridge \\- run language models, measure kernels\n"
-           ".SH SYNOPSIS\n.B ridge\n.I COMMAND\n[\\fIARGUMENTS\\fR] [\\fIOPTIONS\\fR]\n.SH COMMANDS\n", RDG_VERSION);
+    printf(".TH RIDGE 1 \"\" \"ridge %s\" \"User commands\"\n.SH NAME\nridge \\- run language models, "
+           "measure kernels\n"
+           ".SH SYNOPSIS\n.B ridge\n.I COMMAND\n[\\fIARGUMENTS\\fR] [\\fIOPTIONS\\fR]\n.SH COMMANDS\n",
+           RDG_VERSION);
     for (int i = 0; cli_commands[i]; i++) {
         const cli_command *k = cli_commands[i];
         printf(".SS \"ridge %s ", k->name);
@@ -324,7 +343,8 @@ static void print_man(void)
            "5 verdict undecided.\n");
 }
 
-/* Parsing ----------------------------------------------------------------------------------------------------- */
+/* Parsing
+ * ----------------------------------------------------------------------------------------------------- */
 
 static const cli_option *find_option(const cli_option *table, const char *name, size_t n)
 {
@@ -349,7 +369,8 @@ static int set_number(const cli *c, const cli_option *o, void *base, const char 
         memcpy((char *)base + o->offset, &v, sizeof v);
     }
     if (end == value || *end || errno || !isfinite(v))
-        return cli_usage(c, "%s takes a %snumber, not '%s'", o->name, o->kind == CLI_INT ? "whole " : "", value);
+        return cli_usage(c, "%s takes a %snumber, not '%s'", o->name, o->kind == CLI_INT ? "whole " : "",
+                         value);
     if (o->min != o->max && (v < o->min || v > o->max))
         return cli_usage(c, "%s %s is out of range: %.15g to %.15g", o->name, value, o->min, o->max);
     return EXIT_DONE;
@@ -370,7 +391,8 @@ static int set_option(const cli *c, const cli_option *o, void *base, const char 
     return EXIT_DONE;
 }
 
-/* A word that starts with '-' is an option unless it is "-" or a number ("-1" after an option is that option's). */
+/* A word that starts with '-' is an option unless it is "-" or a number ("-1" after an option is that
+ * option's). */
 static int parse(cli *c, int argc, char **argv, void *options)
 {
     bool only_args = false;

@@ -1,4 +1,5 @@
-/* The frame of the command line: one table of commands, one table of options per command. The tables drive parsing,
+/* The frame of the command line: one table of commands, one table of options per command. The tables drive
+ * parsing,
  * --help and the man page, so they cannot disagree. Only cli/ prints, reads the environment or exits. */
 #ifndef RDG_CLI_CLI_H
 #define RDG_CLI_CLI_H
@@ -11,7 +12,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_REJECTED = 3, EXIT_NEGATIVE = 4, EXIT_UNDECIDED = 5 };
+enum {
+    EXIT_DONE = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2,
+    EXIT_REJECTED = 3,
+    EXIT_NEGATIVE = 4,
+    EXIT_UNDECIDED = 5
+};
 
 typedef enum cli_kind {
     CLI_FLAG,   /* bool */
@@ -27,13 +35,13 @@ typedef struct cli_list {
 } cli_list;
 
 typedef struct cli_option {
-    const char *name;    /* "--temp"; or "-n" alone */
-    const char *alias;   /* "-n", or NULL */
+    const char *name;     /* "--temp"; or "-n" alone */
+    const char *alias;    /* "-n", or NULL */
     const char *argument; /* "T" in the usage line; NULL for a flag */
     cli_kind kind;
-    size_t offset;       /* into the command's option struct */
-    double min, max;     /* INT, FLOAT; min == max: any */
-    const char *help;    /* one line; the default is part of it */
+    size_t offset;    /* into the command's option struct */
+    double min, max;  /* INT, FLOAT; min == max: any */
+    const char *help; /* one line; the default is part of it */
 } cli_option;
 
 /* Options that every command takes. */
@@ -49,22 +57,22 @@ typedef struct cli {
     cli_common common;
     const char **args; /* positional arguments */
     int n_args;
-    rdg_log log;       /* warnings to stderr, progress when stderr is a terminal */
-    json_t *warnings;  /* array of what was warned about */
+    rdg_log log;      /* warnings to stderr, progress when stderr is a terminal */
+    json_t *warnings; /* array of what was warned about */
     bool progress_shown;
     bool seed_given;
 } cli;
 
 typedef struct cli_command {
     const char *name;
-    const char *group;       /* "pipeline" or "bench" */
-    const char *summary;     /* one line for `ridge help` */
-    const char *usage;       /* positional part: "MODEL -f TEXT -o OUT" */
-    const char *description; /* paragraphs for --help and the man page */
+    const char *group;         /* "pipeline" or "bench" */
+    const char *summary;       /* one line for `ridge help` */
+    const char *usage;         /* positional part: "MODEL -f TEXT -o OUT" */
+    const char *description;   /* paragraphs for --help and the man page */
     const cli_option *options; /* ends with a NULL name; may be NULL */
-    const void *defaults;    /* the option struct's initial value */
+    const void *defaults;      /* the option struct's initial value */
     size_t options_bytes;
-    int min_args, max_args;  /* positional; max -1 = any number */
+    int min_args, max_args; /* positional; max -1 = any number */
     int (*run)(cli *c, void *options);
 } cli_command;
 
@@ -74,7 +82,8 @@ const char *cli_cache_dir(char *out, size_t bytes);
 /* The table, main.c. */
 extern const cli_command *const cli_commands[]; /* NULL-terminated */
 
-/* cli.c ------------------------------------------------------------------------------------------------------- */
+/* cli.c
+ * ------------------------------------------------------------------------------------------------------- */
 
 int cli_main(int argc, char **argv);
 /* Prints "ridge: COMMAND: message" and returns the exit code of the error's class. */
@@ -86,9 +95,10 @@ void cli_warn(cli *c, const char *fmt, ...) __attribute__((format(printf, 2, 3))
 void cli_note(cli *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void cli_progress_done(cli *c); /* ends a progress line, if one is shown */
 
-/* Prints the document (which it takes over) with `warnings` added; EXIT_FAILED if stdout cannot be written. */
+/* Prints the document (which it takes over) with `warnings` added; EXIT_FAILED if stdout cannot be written.
+ */
 int cli_print_json(cli *c, json_t *document);
-json_t *cli_real(double v); /* null for NaN and infinities */
+json_t *cli_real(double v);               /* null for NaN and infinities */
 json_t *cli_str(const char *s, size_t n); /* a JSON string; bytes that are not UTF-8 become U+FFFD */
 /* Flushes stdout; EXIT_FAILED with a message if that fails (full disk, closed pipe). */
 int cli_finish_stdout(cli *c);

@@ -16,17 +16,25 @@ typedef struct options {
     bool nodes;
 } options;
 
-static const options defaults = {.n_prompt = 512, .n_decode = 128, .repeats = 5, .n_batch = 512, .kv_type = "f16"};
+static const options defaults = {
+    .n_prompt = 512, .n_decode = 128, .repeats = 5, .n_batch = 512, .kv_type = "f16"};
 
 static const cli_option table[] = {
-    {"--prompt", "-p", "N", CLI_INT, offsetof(options, n_prompt), 0, 1e6, "tokens of prefill, 0 = none (default: 512)"},
-    {"--decode", "-n", "N", CLI_INT, offsetof(options, n_decode), 0, 1e6, "tokens of decode, 0 = none (default: 128)"},
+    {"--prompt", "-p", "N", CLI_INT, offsetof(options, n_prompt), 0, 1e6,
+     "tokens of prefill, 0 = none (default: 512)"},
+    {"--decode", "-n", "N", CLI_INT, offsetof(options, n_decode), 0, 1e6,
+     "tokens of decode, 0 = none (default: 128)"},
     {"--repeat", "-r", "N", CLI_INT, offsetof(options, repeats), 1, 1e6, "repetitions (default: 5)"},
-    {"--depth", NULL, "N", CLI_INT, offsetof(options, depth), 0, 1e6, "positions already in the KV cache (default: 0)"},
-    {"--batch", "-b", "N", CLI_INT, offsetof(options, n_batch), 1, 1e6, "prompt tokens a step (default: 512)"},
-    {"--kv-type", NULL, "T", CLI_STRING, offsetof(options, kv_type), 0, 0, "type of the KV cache (default: f16)"},
-    {"--variant", NULL, "V", CLI_STRING, offsetof(options, variant), 0, 0, "kernel variant to prefer where it exists"},
-    {"--nodes", NULL, NULL, CLI_FLAG, offsetof(options, nodes), 0, 0, "where the time of a decode step and a prefill step goes, by operation"},
+    {"--depth", NULL, "N", CLI_INT, offsetof(options, depth), 0, 1e6,
+     "positions already in the KV cache (default: 0)"},
+    {"--batch", "-b", "N", CLI_INT, offsetof(options, n_batch), 1, 1e6,
+     "prompt tokens a step (default: 512)"},
+    {"--kv-type", NULL, "T", CLI_STRING, offsetof(options, kv_type), 0, 0,
+     "type of the KV cache (default: f16)"},
+    {"--variant", NULL, "V", CLI_STRING, offsetof(options, variant), 0, 0,
+     "kernel variant to prefer where it exists"},
+    {"--nodes", NULL, NULL, CLI_FLAG, offsetof(options, nodes), 0, 0,
+     "where the time of a decode step and a prefill step goes, by operation"},
     {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
 };
 
@@ -56,7 +64,8 @@ static int by_value(const void *a, const void *b)
 static speeds summarise(double *samples, int64_t n)
 {
     qsort(samples, (size_t)n, sizeof *samples, by_value);
-    return (speeds){n % 2 ? samples[n / 2] : 0.5 * (samples[n / 2 - 1] + samples[n / 2]), samples[0], samples[n - 1]};
+    return (speeds){n % 2 ? samples[n / 2] : 0.5 * (samples[n / 2 - 1] + samples[n / 2]), samples[0],
+                    samples[n - 1]};
 }
 
 /* An empty cache of the wanted depth. */
@@ -92,7 +101,8 @@ static rdg_err time_decode(job *j, double *tokens_per_second, rdg_error *e)
     double start = rdg_clock_seconds();
     if (!err && strcmp(rdg_session_device(j->session), "cpu")) {
         int64_t n_done;
-        err = rdg_session_decode_greedy(j->session, j->tokens[j->o->depth], j->o->n_decode, go_on, NULL, &n_done, e);
+        err = rdg_session_decode_greedy(j->session, j->tokens[j->o->depth], j->o->n_decode, go_on, NULL,
+                                        &n_done, e);
         *tokens_per_second = (double)j->o->n_decode / (rdg_clock_seconds() - start);
         return err;
     }
@@ -103,8 +113,8 @@ static rdg_err time_decode(job *j, double *tokens_per_second, rdg_error *e)
 }
 
 /* Warm-up first, so that page faults, plans and caches stay out of the numbers. */
-static rdg_err measure(job *j, int64_t n, rdg_err (*one)(job *, double *, rdg_error *), speeds *out, const char *what,
-                       rdg_error *e)
+static rdg_err measure(job *j, int64_t n, rdg_err (*one)(job *, double *, rdg_error *), speeds *out,
+                       const char *what, rdg_error *e)
 {
     double ignored;
     if (n == 0) return RDG_OK;
@@ -147,7 +157,9 @@ static rdg_err time_nodes(job *j, int64_t n_tokens, const char *what, rdg_error 
     }
     for (int64_t i = 0; i < n_tokens; i++) s->positions[i] = (int32_t)(j->o->depth + i);
     s->output_rows[0] = (int32_t)(n_tokens - 1);
-    rdg_step step = {.tokens = j->tokens + j->o->depth, .positions = s->positions, .output_rows = s->output_rows,
+    rdg_step step = {.tokens = j->tokens + j->o->depth,
+                     .positions = s->positions,
+                     .output_rows = s->output_rows,
                      .n_visible = j->o->depth + n_tokens};
     const float *output;
     for (int warm = 0; warm < 2 && !err; warm++)
@@ -186,13 +198,14 @@ static rdg_err time_nodes(job *j, int64_t n_tokens, const char *what, rdg_error 
     for (int g = 0; g < n_groups; g++) {
         const group *k = &groups[g];
         if (!j->c->common.json)
-            printf("  %5.1f %%  %8.3f ms  %4lld x %-10s %-14s %-6s %-24s %7.1f GB/s %8.1f GFLOP/s\n", k->seconds / total * 100,
-                   k->seconds * 1e3, (long long)k->count, k->op, k->tag, rdg_type_name(k->type), k->variant,
-                   k->bytes / k->seconds / 1e9, k->flops / k->seconds / 1e9);
-        json_array_append_new(j->nodes, json_pack("{s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o}", "step", what, "op", k->op, "tag",
-                                                  k->tag, "variant", k->variant, "count", (json_int_t)k->count, "seconds",
-                                                  cli_real(k->seconds), "bytes", cli_real(k->bytes), "flops",
-                                                  cli_real(k->flops)));
+            printf("  %5.1f %%  %8.3f ms  %4lld x %-10s %-14s %-6s %-24s %7.1f GB/s %8.1f GFLOP/s\n",
+                   k->seconds / total * 100, k->seconds * 1e3, (long long)k->count, k->op, k->tag,
+                   rdg_type_name(k->type), k->variant, k->bytes / k->seconds / 1e9,
+                   k->flops / k->seconds / 1e9);
+        json_array_append_new(j->nodes, json_pack("{s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o}", "step", what,
+                                                  "op", k->op, "tag", k->tag, "variant", k->variant, "count",
+                                                  (json_int_t)k->count, "seconds", cli_real(k->seconds),
+                                                  "bytes", cli_real(k->bytes), "flops", cli_real(k->flops)));
     }
 done:
     rdg_free(groups);
@@ -230,7 +243,8 @@ static rdg_err prepare(job *j, rdg_type kv, rdg_error *e)
 
 static json_t *speeds_json(const speeds *s)
 {
-    return json_pack("{s:o, s:o, s:o}", "median", cli_real(s->median), "min", cli_real(s->min), "max", cli_real(s->max));
+    return json_pack("{s:o, s:o, s:o}", "median", cli_real(s->median), "min", cli_real(s->min), "max",
+                     cli_real(s->max));
 }
 
 static int report(job *j)
@@ -244,34 +258,37 @@ static int report(job *j)
                                 cli_real(j->roofs.read.rate > 0 ? j->roofs.read.rate : NAN));
         json_t *prefill = json_array();
         if (o->n_prompt)
-            json_array_append_new(prefill, json_pack("{s:I, s:o}", "n_tokens", (json_int_t)o->n_prompt, "tokens_per_second",
-                                                     speeds_json(&j->prefill)));
+            json_array_append_new(prefill, json_pack("{s:I, s:o}", "n_tokens", (json_int_t)o->n_prompt,
+                                                     "tokens_per_second", speeds_json(&j->prefill)));
         json_object_set_new(doc, "prefill", prefill);
         if (o->n_decode)
-            json_object_set_new(doc, "decode",
-                                json_pack("{s:I, s:o, s:o, s:o, s:o, s:I}", "n_tokens", (json_int_t)o->n_decode,
-                                          "tokens_per_second", speeds_json(&j->decode), "bytes_per_token",
-                                          cli_real(j->bytes_per_token), "bandwidth_bytes_per_second", cli_real(bandwidth),
-                                          "fraction_of_read_bandwidth", cli_real(share), "depth", (json_int_t)o->depth));
+            json_object_set_new(
+                doc, "decode",
+                json_pack("{s:I, s:o, s:o, s:o, s:o, s:I}", "n_tokens", (json_int_t)o->n_decode,
+                          "tokens_per_second", speeds_json(&j->decode), "bytes_per_token",
+                          cli_real(j->bytes_per_token), "bandwidth_bytes_per_second", cli_real(bandwidth),
+                          "fraction_of_read_bandwidth", cli_real(share), "depth", (json_int_t)o->depth));
         if (o->nodes) json_object_set(doc, "nodes", j->nodes);
         return cli_print_json(j->c, doc);
     }
     printf("%s, %d threads, depth %lld\n", rdg_session_device(j->session), rdg_session_n_threads(j->session),
            (long long)o->depth);
     if (o->n_prompt)
-        printf("  prefill %5lld tokens  %9.2f tokens/s  (%.2f … %.2f)\n", (long long)o->n_prompt, j->prefill.median,
-               j->prefill.min, j->prefill.max);
+        printf("  prefill %5lld tokens  %9.2f tokens/s  (%.2f … %.2f)\n", (long long)o->n_prompt,
+               j->prefill.median, j->prefill.min, j->prefill.max);
     if (o->n_decode) {
-        printf("  decode  %5lld tokens  %9.2f tokens/s  (%.2f … %.2f)  %.3f GB a token, %.1f GB/s", (long long)o->n_decode,
-               j->decode.median, j->decode.min, j->decode.max, j->bytes_per_token / 1e9, bandwidth / 1e9);
-        if (isfinite(share)) printf(" = %.1f %% of the %.1f GB/s measured here", share * 100, j->roofs.read.rate / 1e9);
+        printf("  decode  %5lld tokens  %9.2f tokens/s  (%.2f … %.2f)  %.3f GB a token, %.1f GB/s",
+               (long long)o->n_decode, j->decode.median, j->decode.min, j->decode.max,
+               j->bytes_per_token / 1e9, bandwidth / 1e9);
+        if (isfinite(share))
+            printf(" = %.1f %% of the %.1f GB/s measured here", share * 100, j->roofs.read.rate / 1e9);
         putchar('\n');
     }
     return cli_finish_stdout(j->c);
 }
 
-/* The roof is taken before and after, and the better counts: on a shared machine one reading can be low, and a low roof
- * would flatter the model. */
+/* The roof is taken before and after, and the better counts: on a shared machine one reading can be low, and
+ * a low roof would flatter the model. */
 static rdg_err measure_roof(job *j, rdg_error *e)
 {
     rdg_cpu_roofs again;
@@ -297,7 +314,8 @@ static int run(cli *c, void *opts)
     if (!err) j.bytes_per_token = (double)rdg_session_bytes_per_token(j.session);
     cli_progress_done(c);
     if (!err && o->nodes && o->n_decode) err = time_nodes(&j, 1, "decode step", &e);
-    if (!err && o->nodes && o->n_prompt) err = time_nodes(&j, RDG_MIN(o->n_prompt, o->n_batch), "prefill step", &e);
+    if (!err && o->nodes && o->n_prompt)
+        err = time_nodes(&j, RDG_MIN(o->n_prompt, o->n_batch), "prefill step", &e);
     int rc = err ? cli_error(c, &e) : report(&j);
     json_decref(j.nodes);
     rdg_free(j.samples);
@@ -312,8 +330,13 @@ const cli_command cmd_bench = {
     .group = "pipeline",
     .summary = "prefill and decode speed, with the share of the measured bandwidth",
     .usage = "MODEL",
-    .description = "Random tokens through the model: a warm-up, then the median and spread of several repetitions. Decode is\n"
+    .description = "Random tokens through the model: a warm-up, then the median and spread of several "
+                   "repetitions. Decode is\n"
                    "set against the read bandwidth measured on this device in the same run.",
-    .options = table, .defaults = &defaults, .options_bytes = sizeof defaults,
-    .min_args = 1, .max_args = 1, .run = run,
+    .options = table,
+    .defaults = &defaults,
+    .options_bytes = sizeof defaults,
+    .min_args = 1,
+    .max_args = 1,
+    .run = run,
 };

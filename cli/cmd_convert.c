@@ -9,11 +9,14 @@ typedef struct options {
 static const options defaults = {.type = "auto"};
 
 static const cli_option table[] = {
-    {"--output", "-o", "OUT", CLI_STRING, offsetof(options, output), 0, 0, "the GGUF file to write (required)"},
+    {"--output", "-o", "OUT", CLI_STRING, offsetof(options, output), 0, 0,
+     "the GGUF file to write (required)"},
     {"--type", NULL, "T", CLI_STRING, offsetof(options, type), 0, 0,
      "auto, f32, f16, bf16, q8_0, Q4_K_M, … (default: auto = as stored)"},
-    {"--imatrix", NULL, "F", CLI_STRING, offsetof(options, imatrix), 0, 0, "importance matrix for quantised types"},
-    {"--name", NULL, "S", CLI_STRING, offsetof(options, name), 0, 0, "general.name (default: the folder's name)"},
+    {"--imatrix", NULL, "F", CLI_STRING, offsetof(options, imatrix), 0, 0,
+     "importance matrix for quantised types"},
+    {"--name", NULL, "S", CLI_STRING, offsetof(options, name), 0, 0,
+     "general.name (default: the folder's name)"},
     {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
 };
 
@@ -21,8 +24,9 @@ static int report(cli *c, const options *o, const rdg_convert_result *r)
 {
     char size[32];
     if (!c->common.json) {
-        printf("%s: %s, %lld tensors, %.4g M parameters, %s, %.1f s\n", o->output, r->architecture, (long long)r->n_tensors,
-               (double)r->n_params / 1e6, cli_bytes((double)r->bytes, size, sizeof size), r->seconds);
+        printf("%s: %s, %lld tensors, %.4g M parameters, %s, %.1f s\n", o->output, r->architecture,
+               (long long)r->n_tensors, (double)r->n_params / 1e6,
+               cli_bytes((double)r->bytes, size, sizeof size), r->seconds);
         return cli_finish_stdout(c);
     }
     return cli_print_json(c, json_pack("{s:s, s:s, s:I, s:I, s:I, s:o}", "output", o->output, "architecture",
@@ -38,8 +42,8 @@ static int run(cli *c, void *opts)
     rdg_imatrix *imatrix = NULL;
     rdg_convert_result r = {0};
     rdg_recipe recipe;
-    rdg_convert_params p = {.type = -1, .imatrix_path = o->imatrix, .name = o->name, .n_threads = cli_threads(c),
-                            .log = &c->log};
+    rdg_convert_params p = {
+        .type = -1, .imatrix_path = o->imatrix, .name = o->name, .n_threads = cli_threads(c), .log = &c->log};
     if (!o->output) return cli_usage(c, "-o OUT is missing");
     if (strcmp(o->type, "auto")) {
         if (!rdg_recipe_from_name(o->type, &recipe))
@@ -60,8 +64,14 @@ const cli_command cmd_convert = {
     .group = "pipeline",
     .summary = "Hugging Face folder → GGUF, in one streaming pass",
     .usage = "SRC -o OUT",
-    .description = "Reads config.json, the safetensors files and the tokenizer of the folder SRC and writes one GGUF file.\n"
-                   "Memory stays below the largest tensor plus a constant. A quantised type is reached directly.",
-    .options = table, .defaults = &defaults, .options_bytes = sizeof defaults,
-    .min_args = 1, .max_args = 1, .run = run,
+    .description =
+        "Reads config.json, the safetensors files and the tokenizer of the folder SRC and writes one GGUF "
+        "file.\n"
+        "Memory stays below the largest tensor plus a constant. A quantised type is reached directly.",
+    .options = table,
+    .defaults = &defaults,
+    .options_bytes = sizeof defaults,
+    .min_args = 1,
+    .max_args = 1,
+    .run = run,
 };

@@ -12,17 +12,20 @@ typedef struct options {
 static const options defaults = {.pooling = "mean"};
 
 static const cli_option table[] = {
-    {"--pooling", NULL, "P", CLI_STRING, offsetof(options, pooling), 0, 0, "mean, cls or last (default: mean)"},
-    {"--no-normalise", NULL, NULL, CLI_FLAG, offsetof(options, no_normalise), 0, 0, "leave the length of the vectors as it is"},
+    {"--pooling", NULL, "P", CLI_STRING, offsetof(options, pooling), 0, 0,
+     "mean, cls or last (default: mean)"},
+    {"--no-normalise", NULL, NULL, CLI_FLAG, offsetof(options, no_normalise), 0, 0,
+     "leave the length of the vectors as it is"},
     {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
 };
 
-static rdg_err embed_text(rdg_session *s, const rdg_tokenizer *t, const options *o, rdg_pooling pooling, const char *text,
-                          float *out, rdg_error *e)
+static rdg_err embed_text(rdg_session *s, const rdg_tokenizer *t, const options *o, rdg_pooling pooling,
+                          const char *text, float *out, rdg_error *e)
 {
     int32_t *ids;
     size_t n;
-    rdg_err err = rdg_tokenize(t, text, strlen(text), (rdg_tokenize_params){.add_special = true}, &ids, &n, e);
+    rdg_err err =
+        rdg_tokenize(t, text, strlen(text), (rdg_tokenize_params){.add_special = true}, &ids, &n, e);
     if (err) return err;
     if (n == 0) err = rdg_fail(e, RDG_E_ARGUMENT, "the text '%s' gives no token", text);
     if (!err) err = rdg_embed_tokens(s, ids, (int64_t)n, pooling, !o->no_normalise, out, e);
@@ -30,7 +33,8 @@ static rdg_err embed_text(rdg_session *s, const rdg_tokenizer *t, const options 
     return err;
 }
 
-static rdg_err embed_all(cli *c, const options *o, rdg_pooling pooling, rdg_model *m, json_t *list, rdg_error *e)
+static rdg_err embed_all(cli *c, const options *o, rdg_pooling pooling, rdg_model *m, json_t *list,
+                         rdg_error *e)
 {
     rdg_session *s = NULL;
     rdg_session_params p;
@@ -92,7 +96,12 @@ const cli_command cmd_embed = {
     .group = "pipeline",
     .summary = "embeddings of texts",
     .usage = "MODEL TEXT…",
-    .description = "One vector per text, from embedding models (BERT style) and from any other model's hidden states.",
-    .options = table, .defaults = &defaults, .options_bytes = sizeof defaults,
-    .min_args = 2, .max_args = -1, .run = run,
+    .description =
+        "One vector per text, from embedding models (BERT style) and from any other model's hidden states.",
+    .options = table,
+    .defaults = &defaults,
+    .options_bytes = sizeof defaults,
+    .min_args = 2,
+    .max_args = -1,
+    .run = run,
 };

@@ -13,7 +13,8 @@ static const options defaults = {0};
 static const cli_option table[] = {
     {"--tensors", NULL, NULL, CLI_FLAG, offsetof(options, tensors), 0, 0, "list the tensors"},
     {"--verify", NULL, NULL, CLI_FLAG, offsetof(options, verify), 0, 0,
-     "prove structure, shapes against hyper-parameters, finite values, checksums; exit code 4 if a proof fails"},
+     "prove structure, shapes against hyper-parameters, finite values, checksums; exit code 4 if a proof "
+     "fails"},
     {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
 };
 
@@ -57,22 +58,27 @@ static json_t *gguf_tensors_json(const rdg_gguf *g)
         const rdg_gguf_tensor *t = rdg_gguf_tensor_at(g, i);
         json_t *dims = json_array();
         for (int d = 0; d < t->n_dims; d++) json_array_append_new(dims, json_integer(t->dim[d]));
-        json_array_append_new(list, json_pack("{s:o, s:s, s:o, s:I, s:I, s:i}", "name", cli_str(t->name, strlen(t->name)),
-                                              "type", rdg_type_name(t->type), "dims", dims, "bytes",
-                                              (json_int_t)t->bytes, "offset", (json_int_t)t->offset, "part", t->part));
+        json_array_append_new(
+            list, json_pack("{s:o, s:s, s:o, s:I, s:I, s:i}", "name", cli_str(t->name, strlen(t->name)),
+                            "type", rdg_type_name(t->type), "dims", dims, "bytes", (json_int_t)t->bytes,
+                            "offset", (json_int_t)t->offset, "part", t->part));
     }
     return list;
 }
 
-/* A value on one line; control characters and quotes as \xNN so that a hostile file cannot drive the terminal. */
+/* A value on one line; control characters and quotes as \xNN so that a hostile file cannot drive the
+ * terminal. */
 static void print_text(const char *s, size_t n)
 {
     putchar('\'');
     for (size_t i = 0; i < n && i < SHOWN_STRING; i++) {
         unsigned char ch = (unsigned char)s[i];
-        if (ch == '\n') fputs("\\n", stdout);
-        else if (ch < 0x20 || ch == 0x7f) printf("\\x%02x", ch);
-        else putchar(ch);
+        if (ch == '\n')
+            fputs("\\n", stdout);
+        else if (ch < 0x20 || ch == 0x7f)
+            printf("\\x%02x", ch);
+        else
+            putchar(ch);
     }
     printf(n > SHOWN_STRING ? "' … (%zu bytes)" : "'", n);
 }
@@ -91,9 +97,10 @@ static void print_element(const rdg_gguf_kv *kv, uint64_t i)
 static void print_gguf(const rdg_gguf *g, bool tensors)
 {
     char size[32];
-    printf("GGUF version %u, %lld keys, %lld tensors, %s in %d file%s\n\n", rdg_gguf_version(g), (long long)rdg_gguf_n_kv(g),
-           (long long)rdg_gguf_n_tensors(g), cli_bytes((double)rdg_gguf_file_bytes(g), size, sizeof size),
-           rdg_gguf_n_parts(g), rdg_gguf_n_parts(g) == 1 ? "" : "s");
+    printf("GGUF version %u, %lld keys, %lld tensors, %s in %d file%s\n\n", rdg_gguf_version(g),
+           (long long)rdg_gguf_n_kv(g), (long long)rdg_gguf_n_tensors(g),
+           cli_bytes((double)rdg_gguf_file_bytes(g), size, sizeof size), rdg_gguf_n_parts(g),
+           rdg_gguf_n_parts(g) == 1 ? "" : "s");
     for (int64_t i = 0; i < rdg_gguf_n_kv(g); i++) {
         const rdg_gguf_kv *kv = rdg_gguf_kv_at(g, i);
         printf("  %-44.*s ", (int)kv->key.n, kv->key.p);
@@ -111,7 +118,8 @@ static void print_gguf(const rdg_gguf *g, bool tensors)
         const rdg_gguf_tensor *t = rdg_gguf_tensor_at(g, i);
         printf("  %-40s %-7s [", t->name, rdg_type_name(t->type));
         for (int d = 0; d < t->n_dims; d++) printf("%s%lld", d ? ", " : "", (long long)t->dim[d]);
-        printf("]  %s at %llu\n", cli_bytes((double)t->bytes, size, sizeof size), (unsigned long long)t->offset);
+        printf("]  %s at %llu\n", cli_bytes((double)t->bytes, size, sizeof size),
+               (unsigned long long)t->offset);
     }
 }
 
@@ -140,8 +148,9 @@ static int inspect_gguf(cli *c, const options *o, const char *path)
     size_t n_problems = json_array_size(f.list);
     const char *verdict = !o->verify ? "not verified" : n_problems ? "bad" : "good";
     if (rc == EXIT_DONE && c->common.json) {
-        json_t *doc = json_pack("{s:s, s:i, s:o, s:s, s:O}", "format", "gguf", "version", (int)rdg_gguf_version(g),
-                                "metadata", metadata_json(g), "verdict", verdict, "problems", f.list);
+        json_t *doc =
+            json_pack("{s:s, s:i, s:o, s:s, s:O}", "format", "gguf", "version", (int)rdg_gguf_version(g),
+                      "metadata", metadata_json(g), "verdict", verdict, "problems", f.list);
         json_object_set_new(doc, "tensors", gguf_tensors_json(g));
         rc = cli_print_json(c, doc);
     } else if (rc == EXIT_DONE) {
@@ -167,13 +176,15 @@ static int inspect_safetensors(cli *c, const options *o, const char *path)
         json_t *shape = json_array();
         for (int d = 0; d < t->n_dims; d++) json_array_append_new(shape, json_integer(t->shape[d]));
         total += t->bytes;
-        json_array_append_new(list, json_pack("{s:o, s:s, s:o, s:I}", "name", cli_str(t->name, strlen(t->name)), "type",
-                                              rdg_dtype_name(t->dtype), "shape", shape, "bytes", (json_int_t)t->bytes));
+        json_array_append_new(
+            list, json_pack("{s:o, s:s, s:o, s:I}", "name", cli_str(t->name, strlen(t->name)), "type",
+                            rdg_dtype_name(t->dtype), "shape", shape, "bytes", (json_int_t)t->bytes));
     }
     int rc;
     if (c->common.json) {
-        rc = cli_print_json(c, json_pack("{s:s, s:i, s:{}, s:o, s:s, s:[]}", "format", "safetensors", "version", 1,
-                                         "metadata", "tensors", list, "verdict", "good", "problems"));
+        rc = cli_print_json(c,
+                            json_pack("{s:s, s:i, s:{}, s:o, s:s, s:[]}", "format", "safetensors", "version",
+                                      1, "metadata", "tensors", list, "verdict", "good", "problems"));
     } else {
         printf("safetensors, %lld tensors, %s\n", (long long)n, cli_bytes((double)total, size, sizeof size));
         for (int64_t i = 0; i < n && o->tensors; i++) {
@@ -206,8 +217,13 @@ const cli_command cmd_inspect = {
     .group = "pipeline",
     .summary = "what a GGUF or safetensors file holds, and whether it is sound",
     .usage = "FILE",
-    .description = "Prints metadata and, with --tensors, the tensors of a GGUF file, a safetensors file or a folder of them.\n"
+    .description = "Prints metadata and, with --tensors, the tensors of a GGUF file, a safetensors file or a "
+                   "folder of them.\n"
                    "--verify reads everything and lists each problem found.",
-    .options = table, .defaults = &defaults, .options_bytes = sizeof defaults,
-    .min_args = 1, .max_args = 1, .run = run,
+    .options = table,
+    .defaults = &defaults,
+    .options_bytes = sizeof defaults,
+    .min_args = 1,
+    .max_args = 1,
+    .run = run,
 };

@@ -11,15 +11,20 @@ typedef struct options {
 static const options defaults = {.kv_type = "f32", .n_batch = 512};
 
 static const cli_option table[] = {
-    {"--tokens", NULL, "1,2,3", CLI_STRING, offsetof(options, tokens), 0, 0, "token ids, as they are: no BOS is added (required)"},
-    {"--output", "-o", "OUT.npy", CLI_STRING, offsetof(options, output), 0, 0, "float32 [n_tokens, n_vocab] (required)"},
-    {"--kv-type", NULL, "T", CLI_STRING, offsetof(options, kv_type), 0, 0, "type of the KV cache (default: f32)"},
+    {"--tokens", NULL, "1,2,3", CLI_STRING, offsetof(options, tokens), 0, 0,
+     "token ids, as they are: no BOS is added (required)"},
+    {"--output", "-o", "OUT.npy", CLI_STRING, offsetof(options, output), 0, 0,
+     "float32 [n_tokens, n_vocab] (required)"},
+    {"--kv-type", NULL, "T", CLI_STRING, offsetof(options, kv_type), 0, 0,
+     "type of the KV cache (default: f32)"},
     {"--batch", "-b", "N", CLI_INT, offsetof(options, n_batch), 1, 1e6, "tokens a step (default: 512)"},
-    {"--variant", NULL, "V", CLI_STRING, offsetof(options, variant), 0, 0, "kernel variant to prefer where it exists"},
+    {"--variant", NULL, "V", CLI_STRING, offsetof(options, variant), 0, 0,
+     "kernel variant to prefer where it exists"},
     {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
 };
 
-static rdg_err write_rows(const char *path, const float *rows, int64_t n_rows, int64_t n_columns, rdg_error *e)
+static rdg_err write_rows(const char *path, const float *rows, int64_t n_rows, int64_t n_columns,
+                          rdg_error *e)
 {
     rdg_npy_writer w;
     rdg_err err = rdg_npy_writer_open(&w, path, n_columns, e);
@@ -29,7 +34,8 @@ static rdg_err write_rows(const char *path, const float *rows, int64_t n_rows, i
     return err;
 }
 
-static rdg_err evaluate(cli *c, const options *o, const int32_t *ids, int64_t n, rdg_type kv, int64_t *n_vocab, rdg_error *e)
+static rdg_err evaluate(cli *c, const options *o, const int32_t *ids, int64_t n, rdg_type kv,
+                        int64_t *n_vocab, rdg_error *e)
 {
     rdg_model *m = NULL;
     rdg_session *s = NULL;
@@ -65,9 +71,13 @@ static int run(cli *c, void *opts)
     if (!rdg_type_from_name(o->kv_type, &kv)) return cli_usage(c, "unknown type '%s'", o->kv_type);
     if (cli_parse_ids(o->tokens, &ids, &n, &e)) return cli_error(c, &e);
     int rc;
-    if (n == 0) rc = cli_usage(c, "--tokens is empty");
-    else if (evaluate(c, o, ids, (int64_t)n, kv, &n_vocab, &e)) rc = cli_error(c, &e);
-    else if (c->common.json) rc = cli_print_json(c, json_pack("{s:[I, I], s:s}", "shape", (json_int_t)n, (json_int_t)n_vocab, "output", o->output));
+    if (n == 0)
+        rc = cli_usage(c, "--tokens is empty");
+    else if (evaluate(c, o, ids, (int64_t)n, kv, &n_vocab, &e))
+        rc = cli_error(c, &e);
+    else if (c->common.json)
+        rc = cli_print_json(c, json_pack("{s:[I, I], s:s}", "shape", (json_int_t)n, (json_int_t)n_vocab,
+                                         "output", o->output));
     else {
         printf("%s: float32 [%zu, %lld]\n", o->output, n, (long long)n_vocab);
         rc = cli_finish_stdout(c);
@@ -82,6 +92,10 @@ const cli_command cmd_logits = {
     .summary = "logits of every position as a .npy file",
     .usage = "MODEL --tokens 1,2,3 -o OUT.npy",
     .description = "Evaluates the given token ids and writes one row of logits per position.",
-    .options = table, .defaults = &defaults, .options_bytes = sizeof defaults,
-    .min_args = 1, .max_args = 1, .run = run,
+    .options = table,
+    .defaults = &defaults,
+    .options_bytes = sizeof defaults,
+    .min_args = 1,
+    .max_args = 1,
+    .run = run,
 };

@@ -12,12 +12,16 @@ typedef struct options {
 static const options defaults = {.n_ctx = 512, .kv_type = "f16"};
 
 static const cli_option table[] = {
-    {"--file", "-f", "TEXT", CLI_STRING, offsetof(options, text), 0, 0, "the text, - = standard input (required)"},
+    {"--file", "-f", "TEXT", CLI_STRING, offsetof(options, text), 0, 0,
+     "the text, - = standard input (required)"},
     {"--context", "-c", "N", CLI_INT, offsetof(options, n_ctx), 4, 1e6, "tokens a chunk (default: 512)"},
     {"--chunks", NULL, "N", CLI_INT, offsetof(options, chunks), 0, 1e9, "at most N chunks (default: all)"},
-    {"--save-base", NULL, "F", CLI_STRING, offsetof(options, save_base), 0, 0, "write log-probabilities for later comparison"},
-    {"--base", NULL, "F", CLI_STRING, offsetof(options, base), 0, 0, "compare with a saved base: KL divergence, agreement"},
-    {"--kv-type", NULL, "T", CLI_STRING, offsetof(options, kv_type), 0, 0, "type of the KV cache (default: f16)"},
+    {"--save-base", NULL, "F", CLI_STRING, offsetof(options, save_base), 0, 0,
+     "write log-probabilities for later comparison"},
+    {"--base", NULL, "F", CLI_STRING, offsetof(options, base), 0, 0,
+     "compare with a saved base: KL divergence, agreement"},
+    {"--kv-type", NULL, "T", CLI_STRING, offsetof(options, kv_type), 0, 0,
+     "type of the KV cache (default: f16)"},
     {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
 };
 
@@ -25,26 +29,28 @@ static int report(cli *c, const rdg_perplexity_result *r)
 {
     if (c->common.json) {
         return cli_print_json(
-            c, json_pack("{s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "perplexity",
-                         cli_real(r->perplexity), "perplexity_stderr", cli_real(r->perplexity_stderr), "n_chunks",
-                         (json_int_t)r->n_chunks, "n_scored_tokens", (json_int_t)r->n_scored_tokens, "seconds",
-                         cli_real(r->seconds), "kl_mean", cli_real(r->kl_mean), "kl_stderr", cli_real(r->kl_stderr),
-                         "kl_median", cli_real(r->kl_median), "kl_p90", cli_real(r->kl_p90), "kl_p99",
-                         cli_real(r->kl_p99), "kl_max", cli_real(r->kl_max), "same_top", cli_real(r->same_top),
-                         "ln_ratio", cli_real(r->ln_ratio)));
+            c,
+            json_pack("{s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "perplexity",
+                      cli_real(r->perplexity), "perplexity_stderr", cli_real(r->perplexity_stderr),
+                      "n_chunks", (json_int_t)r->n_chunks, "n_scored_tokens", (json_int_t)r->n_scored_tokens,
+                      "seconds", cli_real(r->seconds), "kl_mean", cli_real(r->kl_mean), "kl_stderr",
+                      cli_real(r->kl_stderr), "kl_median", cli_real(r->kl_median), "kl_p90",
+                      cli_real(r->kl_p90), "kl_p99", cli_real(r->kl_p99), "kl_max", cli_real(r->kl_max),
+                      "same_top", cli_real(r->same_top), "ln_ratio", cli_real(r->ln_ratio)));
     }
-    printf("perplexity %.4f ± %.4f (%lld chunks, %lld tokens scored, %.1f s)\n", r->perplexity, r->perplexity_stderr,
-           (long long)r->n_chunks, (long long)r->n_scored_tokens, r->seconds);
+    printf("perplexity %.4f ± %.4f (%lld chunks, %lld tokens scored, %.1f s)\n", r->perplexity,
+           r->perplexity_stderr, (long long)r->n_chunks, (long long)r->n_scored_tokens, r->seconds);
     if (isfinite(r->kl_mean))
-        printf("against the base: KL mean %.5f ± %.5f, median %.5f, 99 %% %.5f, max %.4f; same top token %.2f %%; "
+        printf("against the base: KL mean %.5f ± %.5f, median %.5f, 99 %% %.5f, max %.4f; same top token "
+               "%.2f %%; "
                "ln(PPL/base) %.5f ± %.5f\n",
                r->kl_mean, r->kl_stderr, r->kl_median, r->kl_p99, r->kl_max, r->same_top * 100, r->ln_ratio,
                r->ln_ratio_stderr);
     return cli_finish_stdout(c);
 }
 
-static rdg_err evaluate(cli *c, const options *o, rdg_type kv, const char *text, size_t n_text, rdg_perplexity_result *r,
-                        rdg_error *e)
+static rdg_err evaluate(cli *c, const options *o, rdg_type kv, const char *text, size_t n_text,
+                        rdg_perplexity_result *r, rdg_error *e)
 {
     rdg_model *m = NULL;
     rdg_session *s = NULL;
@@ -57,13 +63,17 @@ static rdg_err evaluate(cli *c, const options *o, rdg_type kv, const char *text,
     sp.device = c->common.device;
     sp.kv_type_k = sp.kv_type_v = kv;
     sp.log = &c->log;
-    rdg_perplexity_params p = {.n_ctx = o->n_ctx, .max_chunks = o->chunks, .save_base = o->save_base, .base = o->base,
+    rdg_perplexity_params p = {.n_ctx = o->n_ctx,
+                               .max_chunks = o->chunks,
+                               .save_base = o->save_base,
+                               .base = o->base,
                                .log = &c->log};
     rdg_err err = rdg_model_load(c->args[0], &c->log, &m, e);
     if (!err && !rdg_model_tokenizer(m))
         err = rdg_fail(e, RDG_E_UNSUPPORTED, "the model has no tokenizer, so text cannot be scored");
     if (!err)
-        err = rdg_tokenize(rdg_model_tokenizer(m), text, n_text, (rdg_tokenize_params){.add_special = true}, &ids, &n, e);
+        err = rdg_tokenize(rdg_model_tokenizer(m), text, n_text, (rdg_tokenize_params){.add_special = true},
+                           &ids, &n, e);
     if (!err) err = rdg_session_create(m, &sp, &s, e);
     if (!err) err = rdg_perplexity(s, ids, (int64_t)n, &p, r, e);
     rdg_session_destroy(s);
@@ -95,8 +105,13 @@ const cli_command cmd_perplexity = {
     .group = "pipeline",
     .summary = "perplexity of a text; KL divergence against a base",
     .usage = "MODEL -f TEXT",
-    .description = "The field's definition: non-overlapping chunks, the second half of each scored. Compare only results of\n"
+    .description = "The field's definition: non-overlapping chunks, the second half of each scored. Compare "
+                   "only results of\n"
                    "the same text, tokenizer, chunk size and number of chunks.",
-    .options = table, .defaults = &defaults, .options_bytes = sizeof defaults,
-    .min_args = 1, .max_args = 1, .run = run,
+    .options = table,
+    .defaults = &defaults,
+    .options_bytes = sizeof defaults,
+    .min_args = 1,
+    .max_args = 1,
+    .run = run,
 };

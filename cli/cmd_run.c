@@ -14,17 +14,24 @@ typedef struct options {
     cli_sampling sampling;
 } options;
 
-static const options defaults = {.n = -1, .kv_type = "f16", .n_batch = 512, .sampling = CLI_SAMPLING_DEFAULTS};
+static const options defaults = {
+    .n = -1, .kv_type = "f16", .n_batch = 512, .sampling = CLI_SAMPLING_DEFAULTS};
 
 static const cli_option table[] = {
     {"--prompt", "-p", "TEXT", CLI_STRING, offsetof(options, prompt), 0, 0, "the text to continue"},
-    {"--file", "-f", "FILE", CLI_STRING, offsetof(options, file), 0, 0, "read the prompt from FILE (- = standard input)"},
-    {"--predict", "-n", "N", CLI_INT, offsetof(options, n), -1, 1e9, "tokens to generate (default: -1 = until the end or the context is full)"},
-    {"--context", "-c", "N", CLI_INT, offsetof(options, n_ctx), 1, 1e9, "context (default: the smaller of the model's and 4096)"},
-    {"--batch", "-b", "N", CLI_INT, offsetof(options, n_batch), 1, 1e6, "prompt tokens a step (default: 512)"},
-    {"--kv-type", NULL, "T", CLI_STRING, offsetof(options, kv_type), 0, 0, "type of the KV cache (default: f16)"},
+    {"--file", "-f", "FILE", CLI_STRING, offsetof(options, file), 0, 0,
+     "read the prompt from FILE (- = standard input)"},
+    {"--predict", "-n", "N", CLI_INT, offsetof(options, n), -1, 1e9,
+     "tokens to generate (default: -1 = until the end or the context is full)"},
+    {"--context", "-c", "N", CLI_INT, offsetof(options, n_ctx), 1, 1e9,
+     "context (default: the smaller of the model's and 4096)"},
+    {"--batch", "-b", "N", CLI_INT, offsetof(options, n_batch), 1, 1e6,
+     "prompt tokens a step (default: 512)"},
+    {"--kv-type", NULL, "T", CLI_STRING, offsetof(options, kv_type), 0, 0,
+     "type of the KV cache (default: f16)"},
     {"--ignore-eos", NULL, NULL, CLI_FLAG, offsetof(options, ignore_eos), 0, 0, "go on after an end token"},
-    {"--special", NULL, NULL, CLI_FLAG, offsetof(options, special), 0, 0, "control tokens in the prompt count as such, and are printed"},
+    {"--special", NULL, NULL, CLI_FLAG, offsetof(options, special), 0, 0,
+     "control tokens in the prompt count as such, and are printed"},
     CLI_SAMPLING_OPTIONS(options, sampling),
     {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
 };
@@ -54,11 +61,14 @@ static int on_text(void *user, const char *text, size_t n)
 static rdg_err tokenize_prompt(job *j, const char *text, size_t n, rdg_error *e)
 {
     const rdg_tokenizer *t = rdg_model_tokenizer(j->model);
-    if (!t) return rdg_fail(e, RDG_E_UNSUPPORTED, "'%s' has no tokenizer; use `ridge logits --tokens`", j->c->args[0]);
+    if (!t)
+        return rdg_fail(e, RDG_E_UNSUPPORTED, "'%s' has no tokenizer; use `ridge logits --tokens`",
+                        j->c->args[0]);
     rdg_tokenize_params p = {.add_special = true, .parse_special = j->o->special};
     rdg_err err = rdg_tokenize(t, text, n, p, &j->prompt, &j->n_prompt, e);
     if (!err && j->n_prompt == 0)
-        err = rdg_fail(e, RDG_E_ARGUMENT, "the prompt is empty and the vocabulary has no BOS token; give a prompt with -p");
+        err = rdg_fail(e, RDG_E_ARGUMENT,
+                       "the prompt is empty and the vocabulary has no BOS token; give a prompt with -p");
     return err;
 }
 
@@ -79,7 +89,8 @@ static rdg_err prepare(job *j, const char *text, size_t n, rdg_type kv, rdg_erro
     if (!err) err = tokenize_prompt(j, text, n, e);
     if (!err) err = rdg_session_create(j->model, &sp, &j->session, e);
     if (!err && (int64_t)j->n_prompt > rdg_session_n_ctx(j->session))
-        err = rdg_fail(e, RDG_E_CONTEXT_FULL, "the prompt's %zu tokens do not fit into the context of %lld; use a larger one (-c)",
+        err = rdg_fail(e, RDG_E_CONTEXT_FULL,
+                       "the prompt's %zu tokens do not fit into the context of %lld; use a larger one (-c)",
                        j->n_prompt, (long long)rdg_session_n_ctx(j->session));
     if (!err) err = cli_make_sampler(j->c, &j->o->sampling, j->model, &j->sampler, e);
     j->load_seconds = rdg_clock_seconds() - start;
@@ -88,9 +99,14 @@ static rdg_err prepare(job *j, const char *text, size_t n, rdg_type kv, rdg_erro
 
 static rdg_err generate(job *j, rdg_error *e)
 {
-    cli_generate_params p = {.session = j->session, .sampler = j->sampler, .tokenizer = rdg_model_tokenizer(j->model),
-                             .max_tokens = j->o->n, .ignore_end = j->o->ignore_eos, .show_special = j->o->special,
-                             .on_text = on_text, .user = j};
+    cli_generate_params p = {.session = j->session,
+                             .sampler = j->sampler,
+                             .tokenizer = rdg_model_tokenizer(j->model),
+                             .max_tokens = j->o->n,
+                             .ignore_end = j->o->ignore_eos,
+                             .show_special = j->o->special,
+                             .on_text = on_text,
+                             .user = j};
     double start = rdg_clock_seconds();
     rdg_err err = cli_prefill(&p, j->prompt, j->n_prompt, e);
     j->prefill_seconds = rdg_clock_seconds() - start;
@@ -99,8 +115,8 @@ static rdg_err generate(job *j, rdg_error *e)
 
 static json_t *speed_json(int64_t n, double seconds)
 {
-    return json_pack("{s:I, s:o, s:o}", "n_tokens", (json_int_t)n, "seconds", cli_real(seconds), "tokens_per_second",
-                     cli_real(seconds > 0 ? (double)n / seconds : 0));
+    return json_pack("{s:I, s:o, s:o}", "n_tokens", (json_int_t)n, "seconds", cli_real(seconds),
+                     "tokens_per_second", cli_real(seconds > 0 ? (double)n / seconds : 0));
 }
 
 static int report(job *j)
@@ -113,24 +129,28 @@ static int report(job *j)
     if (c->common.json) {
         json_t *prompt = json_array(), *tokens = json_array();
         for (size_t i = 0; i < j->n_prompt; i++) json_array_append_new(prompt, json_integer(j->prompt[i]));
-        for (size_t i = 0; i < j->g.n_tokens; i++) json_array_append_new(tokens, json_integer(j->g.tokens[i]));
-        json_t *place = json_pack("[{s:s, s:s, s:I}]", "what", "all layers", "device", rdg_session_device(j->session), "bytes",
-                                  (json_int_t)info->weight_bytes);
-        return cli_print_json(
-            c, json_pack("{s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:s, s:I, s:o}", "text",
-                         cli_str(j->text.data ? j->text.data : "", j->text.len), "prompt_tokens", prompt, "tokens", tokens,
-                         "finish_reason", j->g.finish_reason, "load_seconds", cli_real(j->load_seconds), "map_seconds",
-                         cli_real(info->map_seconds), "prefill", speed_json((int64_t)j->n_prompt, j->prefill_seconds),
-                         "decode", speed_json((int64_t)j->g.n_tokens, j->g.seconds), "device",
-                         rdg_session_device(j->session), "peak_rss_bytes", (json_int_t)rss, "placement", place));
+        for (size_t i = 0; i < j->g.n_tokens; i++)
+            json_array_append_new(tokens, json_integer(j->g.tokens[i]));
+        json_t *place = json_pack("[{s:s, s:s, s:I}]", "what", "all layers", "device",
+                                  rdg_session_device(j->session), "bytes", (json_int_t)info->weight_bytes);
+        return cli_print_json(c, json_pack("{s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:s, s:I, s:o}", "text",
+                                           cli_str(j->text.data ? j->text.data : "", j->text.len),
+                                           "prompt_tokens", prompt, "tokens", tokens, "finish_reason",
+                                           j->g.finish_reason, "load_seconds", cli_real(j->load_seconds),
+                                           "map_seconds", cli_real(info->map_seconds), "prefill",
+                                           speed_json((int64_t)j->n_prompt, j->prefill_seconds), "decode",
+                                           speed_json((int64_t)j->g.n_tokens, j->g.seconds), "device",
+                                           rdg_session_device(j->session), "peak_rss_bytes", (json_int_t)rss,
+                                           "placement", place));
     }
     putchar('\n');
     if (j->o->n > 0 && !strcmp(j->g.finish_reason, "context"))
         cli_warn(c, "the context of %lld is full after %zu of %lld tokens; use a larger one (-c)",
                  (long long)rdg_session_n_ctx(j->session), j->g.n_tokens, (long long)j->o->n);
     char size[32];
-    cli_note(c, "\nmap + parse %.3f s · prompt %zu tokens, %.1f/s · generated %zu tokens, %.1f/s (%s) · peak %s", info->map_seconds,
-             j->n_prompt, (double)j->n_prompt / j->prefill_seconds, j->g.n_tokens,
+    cli_note(c,
+             "\nmap + parse %.3f s · prompt %zu tokens, %.1f/s · generated %zu tokens, %.1f/s (%s) · peak %s",
+             info->map_seconds, j->n_prompt, (double)j->n_prompt / j->prefill_seconds, j->g.n_tokens,
              j->g.seconds > 0 ? (double)j->g.n_tokens / j->g.seconds : 0, j->g.finish_reason,
              cli_bytes(rss, size, sizeof size));
     return cli_finish_stdout(c);
@@ -169,7 +189,12 @@ const cli_command cmd_run = {
     .group = "pipeline",
     .summary = "continue a prompt, streaming",
     .usage = "MODEL [-p TEXT | -f FILE]",
-    .description = "Generates text token by token. The same seed gives the same text, whatever the number of threads.",
-    .options = table, .defaults = &defaults, .options_bytes = sizeof defaults,
-    .min_args = 1, .max_args = 1, .run = run,
+    .description =
+        "Generates text token by token. The same seed gives the same text, whatever the number of threads.",
+    .options = table,
+    .defaults = &defaults,
+    .options_bytes = sizeof defaults,
+    .min_args = 1,
+    .max_args = 1,
+    .run = run,
 };

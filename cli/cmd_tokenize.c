@@ -11,10 +11,12 @@ typedef struct options {
 static const options defaults = {0};
 
 static const cli_option table[] = {
-    {"--file", "-f", "FILE", CLI_STRING, offsetof(options, file), 0, 0, "read the text from FILE (- = standard input)"},
+    {"--file", "-f", "FILE", CLI_STRING, offsetof(options, file), 0, 0,
+     "read the text from FILE (- = standard input)"},
     {"--no-special", NULL, NULL, CLI_FLAG, offsetof(options, no_special), 0, 0,
      "control tokens written in the text are ordinary text"},
-    {"--no-bos", NULL, NULL, CLI_FLAG, offsetof(options, no_bos), 0, 0, "no BOS or EOS, whatever the model asks for"},
+    {"--no-bos", NULL, NULL, CLI_FLAG, offsetof(options, no_bos), 0, 0,
+     "no BOS or EOS, whatever the model asks for"},
     {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
 };
 
@@ -76,9 +78,14 @@ const cli_command cmd_tokenize = {
     .group = "pipeline",
     .summary = "text → token ids",
     .usage = "MODEL [TEXT | -f FILE]",
-    .description = "Prints the ids and pieces of a text as MODEL's tokenizer sees it, with BOS if the model wants it.",
-    .options = table, .defaults = &defaults, .options_bytes = sizeof defaults,
-    .min_args = 1, .max_args = 2, .run = run_tokenize,
+    .description =
+        "Prints the ids and pieces of a text as MODEL's tokenizer sees it, with BOS if the model wants it.",
+    .options = table,
+    .defaults = &defaults,
+    .options_bytes = sizeof defaults,
+    .min_args = 1,
+    .max_args = 2,
+    .run = run_tokenize,
 };
 
 static int run_detokenize(cli *c, void *opts)
@@ -98,8 +105,10 @@ static int run_detokenize(cli *c, void *opts)
             if (more[k] >= rdg_tokenizer_n_vocab(t))
                 err = rdg_fail(&e, RDG_E_ARGUMENT, "token %d is outside the vocabulary of %lld", more[k],
                                (long long)rdg_tokenizer_n_vocab(t));
-            else if (!rdg_grow(&ids, n_ids, &cap, sizeof *ids)) err = rdg_fail(&e, RDG_E_NOMEM, "no memory");
-            else ids[n_ids++] = more[k];
+            else if (!rdg_grow(&ids, n_ids, &cap, sizeof *ids))
+                err = rdg_fail(&e, RDG_E_NOMEM, "no memory");
+            else
+                ids[n_ids++] = more[k];
         }
         rdg_free(more);
     }
@@ -126,5 +135,7 @@ const cli_command cmd_detokenize = {
     .summary = "token ids → text",
     .usage = "MODEL ID…",
     .description = "Prints the text of token ids, control tokens included.",
-    .min_args = 2, .max_args = -1, .run = run_detokenize,
+    .min_args = 2,
+    .max_args = -1,
+    .run = run_detokenize,
 };

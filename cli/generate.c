@@ -17,7 +17,8 @@ static rdg_err parse_bias(const cli_list *list, rdg_logit_bias *out, rdg_error *
             return rdg_fail(e, RDG_E_ARGUMENT, "--logit-bias '%s' is not ID=BIAS", list->items[i]);
         const char *number = end + 1;
         out[i] = (rdg_logit_bias){.token = (int32_t)id, .bias = strtof(number, &end)};
-        if (end == number || *end) return rdg_fail(e, RDG_E_ARGUMENT, "--logit-bias '%s' is not ID=BIAS", list->items[i]);
+        if (end == number || *end)
+            return rdg_fail(e, RDG_E_ARGUMENT, "--logit-bias '%s' is not ID=BIAS", list->items[i]);
     }
     return RDG_OK;
 }
@@ -82,8 +83,8 @@ static void emit(void *user, const char *text, size_t n)
 }
 
 /* Picks, keeps and prints one token; *more says whether to evaluate it and go on. */
-static rdg_err one_token(const cli_generate_params *p, cli_generation *g, rdg_stream *stream, emitter *m, bool *more,
-                         rdg_error *e)
+static rdg_err one_token(const cli_generate_params *p, cli_generation *g, rdg_stream *stream, emitter *m,
+                         bool *more, rdg_error *e)
 {
     int32_t token;
     *more = false;
@@ -124,7 +125,8 @@ rdg_err cli_generate(const cli_generate_params *p, cli_generation *g, rdg_error 
             break;
         }
         err = one_token(p, g, &stream, &m, &more, e);
-        if (!err && more) err = rdg_session_eval(p->session, &g->tokens[g->n_tokens - 1], 1, RDG_LOGITS_LAST, e);
+        if (!err && more)
+            err = rdg_session_eval(p->session, &g->tokens[g->n_tokens - 1], 1, RDG_LOGITS_LAST, e);
     }
     if (!err) rdg_stream_finish(&stream, emit, &m);
     g->seconds = rdg_clock_seconds() - start;

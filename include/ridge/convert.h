@@ -30,7 +30,8 @@ void rdg_convert_result_finish(rdg_convert_result *r);
 
 /* Memory is bounded by the largest tensor plus a constant. Unknown architecture, missing or extra tensors and
  * unsupported settings name the exact field or tensor. On failure nothing is left at `out`. */
-rdg_err rdg_convert(const char *dir, const char *out, const rdg_convert_params *p, rdg_convert_result *r, rdg_error *e);
+rdg_err rdg_convert(const char *dir, const char *out, const rdg_convert_params *p, rdg_convert_result *r,
+                    rdg_error *e);
 
 #ifdef __cplusplus
 }

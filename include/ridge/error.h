@@ -1,5 +1,6 @@
-/* Errors are values. Every fallible call returns an rdg_err (0 or negative) and, when the caller passes one, fills
- * an rdg_error with names, values, offsets and the remedy. The library never prints, exits or aborts. */
+/* Errors are values. Every fallible call returns an rdg_err (0 or negative) and, when the caller passes one,
+ * fills an rdg_error with names, values, offsets and the remedy. The library never prints, exits or aborts.
+ */
 #ifndef RIDGE_ERROR_H
 #define RIDGE_ERROR_H
 
@@ -8,7 +9,8 @@ extern "C" {
 #endif
 
 /* name, value, text. The class of an error decides the exit code of the program:
- * ARGUMENT is usage (2), MALFORMED UNSUPPORTED LIMIT are rejected input (3), the rest failed while running (1). */
+ * ARGUMENT is usage (2), MALFORMED UNSUPPORTED LIMIT are rejected input (3), the rest failed while running
+ * (1). */
 #define RDG_ERR_MAP(X)                                                                                       \
     X(OK, 0, "no error")                                                                                     \
     X(NOMEM, -1, "out of memory")                                                                            \
@@ -29,7 +31,7 @@ typedef enum rdg_err {
 #define RDG_ERR_ENUM(name, value, text) RDG_E_##name = value,
     RDG_ERR_MAP(RDG_ERR_ENUM)
 #undef RDG_ERR_ENUM
-    RDG_OK = 0
+        RDG_OK = 0
 } rdg_err;
 
 typedef struct rdg_error {

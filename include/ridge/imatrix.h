@@ -11,12 +11,12 @@ extern "C" {
 typedef struct rdg_imatrix rdg_imatrix;
 
 typedef struct rdg_imatrix_entry {
-    const char *name;    /* the weight's full name, "blk.0.attn_q.weight" */
-    int64_t n_columns;   /* input channels */
-    int64_t n_matrices;  /* experts, 1 for a plain weight. Legacy files do not tell experts apart: there it is 1 and
-                          * n_columns counts the channels of all experts, one after the other */
-    float *sums;         /* [n_matrices][n_columns]: sum over tokens of x^2 */
-    float *counts;       /* [n_matrices]: tokens counted */
+    const char *name;   /* the weight's full name, "blk.0.attn_q.weight" */
+    int64_t n_columns;  /* input channels */
+    int64_t n_matrices; /* experts, 1 for a plain weight. Legacy files do not tell experts apart: there it is
+                         * 1 and n_columns counts the channels of all experts, one after the other */
+    float *sums;        /* [n_matrices][n_columns]: sum over tokens of x^2 */
+    float *counts;      /* [n_matrices]: tokens counted */
 } rdg_imatrix_entry;
 
 rdg_err rdg_imatrix_create(rdg_imatrix **out, rdg_error *e);
@@ -27,13 +27,13 @@ rdg_err rdg_imatrix_parse(const void *data, size_t bytes, rdg_imatrix **out, rdg
 rdg_err rdg_imatrix_write(const rdg_imatrix *m, const char *path, rdg_error *e); /* the GGUF form */
 
 int64_t rdg_imatrix_n(const rdg_imatrix *m);
-const rdg_imatrix_entry *rdg_imatrix_at(const rdg_imatrix *m, int64_t i); /* sorted by name */
+const rdg_imatrix_entry *rdg_imatrix_at(const rdg_imatrix *m, int64_t i);          /* sorted by name */
 const rdg_imatrix_entry *rdg_imatrix_find(const rdg_imatrix *m, const char *name); /* NULL if absent */
 /* Adds to (or creates) an entry: sums [n_matrices][n_columns], counts [n_matrices]. */
-rdg_err rdg_imatrix_add(rdg_imatrix *m, const char *name, int64_t n_columns, int64_t n_matrices, const float *sums,
-                        const float *counts, rdg_error *e);
-/* The importance used for quantisation, [n_matrices][n_columns] into out: sums / counts; a matrix with no samples
- * gets 1 everywhere. Returns how many matrices had no samples. */
+rdg_err rdg_imatrix_add(rdg_imatrix *m, const char *name, int64_t n_columns, int64_t n_matrices,
+                        const float *sums, const float *counts, rdg_error *e);
+/* The importance used for quantisation, [n_matrices][n_columns] into out: sums / counts; a matrix with no
+ * samples gets 1 everywhere. Returns how many matrices had no samples. */
 int64_t rdg_imatrix_values(const rdg_imatrix_entry *entry, float *out);
 
 int64_t rdg_imatrix_chunk_count(const rdg_imatrix *m);

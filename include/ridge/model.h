@@ -1,4 +1,5 @@
-/* A loaded model (weights and tokenizer, immutable, shared) and sessions on it (KV cache and working memory). */
+/* A loaded model (weights and tokenizer, immutable, shared) and sessions on it (KV cache and working memory).
+ */
 #ifndef RIDGE_MODEL_H
 #define RIDGE_MODEL_H
 
@@ -14,13 +15,13 @@ typedef struct rdg_session rdg_session;
 typedef struct rdg_model_info {
     const char *architecture, *name; /* owned by the model */
     int64_t n_vocab, n_ctx_train, n_embd, n_layer, n_params;
-    uint64_t weight_bytes;           /* of all tensors */
-    double map_seconds;              /* map + parse + tokenizer; no weight is read */
-    const char *file_type;           /* recipe name or "?" */
+    uint64_t weight_bytes; /* of all tensors */
+    double map_seconds;    /* map + parse + tokenizer; no weight is read */
+    const char *file_type; /* recipe name or "?" */
 } rdg_model_info;
 
-/* Maps the file and checks structure, hyper-parameters and shapes. Weights are used where they lie in the map: nothing
- * is copied or read ahead. One reference is the caller's. */
+/* Maps the file and checks structure, hyper-parameters and shapes. Weights are used where they lie in the
+ * map: nothing is copied or read ahead. One reference is the caller's. */
 rdg_err rdg_model_load(const char *path, const rdg_log *log, rdg_model **out, rdg_error *e);
 void rdg_model_retain(rdg_model *m);
 void rdg_model_release(rdg_model *m); /* NULL is fine; the last release unmaps */
@@ -29,13 +30,14 @@ const rdg_gguf *rdg_model_gguf(const rdg_model *m);
 const rdg_tokenizer *rdg_model_tokenizer(const rdg_model *m); /* NULL if the file has none */
 
 typedef struct rdg_session_params {
-    int64_t n_ctx;        /* positions; 0 = the smaller of the training context and 4096 */
-    int64_t n_batch;      /* most tokens a prefill step; 0 = 512 */
-    int n_threads;        /* 0 = physical cores */
-    rdg_type kv_type_k, kv_type_v; /* F16 (the default is set by rdg_session_defaults), F32, BF16, Q8_0, Q4_0 */
-    const char *device;   /* "cpu", "vulkan:0", "auto" or NULL = "cpu" */
-    uint32_t cpu_mask;    /* CPU feature levels to use; 0 = all found. For tests */
-    const char *variant;  /* force a kernel variant by name where it exists; NULL = choose */
+    int64_t n_ctx;   /* positions; 0 = the smaller of the training context and 4096 */
+    int64_t n_batch; /* most tokens a prefill step; 0 = 512 */
+    int n_threads;   /* 0 = physical cores */
+    rdg_type kv_type_k,
+        kv_type_v;         /* F16 (the default is set by rdg_session_defaults), F32, BF16, Q8_0, Q4_0 */
+    const char *device;    /* "cpu", "vulkan:0", "auto" or NULL = "cpu" */
+    uint32_t cpu_mask;     /* CPU feature levels to use; 0 = all found. For tests */
+    const char *variant;   /* force a kernel variant by name where it exists; NULL = choose */
     const char *cache_dir; /* an existing folder where kernels compiled for a GPU are kept; NULL = nowhere */
     const rdg_log *log;
 } rdg_session_params;
@@ -45,14 +47,18 @@ rdg_err rdg_session_create(rdg_model *m, const rdg_session_params *p, rdg_sessio
 void rdg_session_destroy(rdg_session *s);
 
 typedef enum rdg_logits_mode { RDG_LOGITS_NONE, RDG_LOGITS_LAST, RDG_LOGITS_ALL } rdg_logits_mode;
-/* Appends n tokens to the sequence. CONTEXT_FULL if n_past + n > n_ctx: nothing is evaluated then. Ids are checked. */
-rdg_err rdg_session_eval(rdg_session *s, const int32_t *tokens, int64_t n, rdg_logits_mode mode, rdg_error *e);
-/* Row i of the last eval's logits ([n_vocab] floats): i = 0 for LAST, 0 … n-1 for ALL. Valid until the next eval. */
+/* Appends n tokens to the sequence. CONTEXT_FULL if n_past + n > n_ctx: nothing is evaluated then. Ids are
+ * checked. */
+rdg_err rdg_session_eval(rdg_session *s, const int32_t *tokens, int64_t n, rdg_logits_mode mode,
+                         rdg_error *e);
+/* Row i of the last eval's logits ([n_vocab] floats): i = 0 for LAST, 0 … n-1 for ALL. Valid until the next
+ * eval. */
 const float *rdg_session_logits(const rdg_session *s, int64_t i);
 int64_t rdg_session_n_past(const rdg_session *s);
 int64_t rdg_session_n_ctx(const rdg_session *s);
 int rdg_session_n_threads(const rdg_session *s);
-/* Forgets positions >= n_past. UNSUPPORTED when a sliding-window layer has already overwritten what is needed. */
+/* Forgets positions >= n_past. UNSUPPORTED when a sliding-window layer has already overwritten what is
+ * needed. */
 rdg_err rdg_session_truncate(rdg_session *s, int64_t n_past, rdg_error *e);
 const char *rdg_session_device(const rdg_session *s); /* name of the device that runs it */
 /* Bytes that decoding one token at the present position must read: weights used once plus the KV cache. */

@@ -1,4 +1,5 @@
-/* ridge: run language models at the speed of memory, and see how far each kernel is from it. All public headers. */
+/* ridge: run language models at the speed of memory, and see how far each kernel is from it. All public
+ * headers. */
 #ifndef RIDGE_RIDGE_H
 #define RIDGE_RIDGE_H
 

@@ -52,14 +52,14 @@ typedef enum rdg_type {
 #define RDG_TYPE_ENUM(name, id, elems, bytes) RDG_TYPE_##name = id,
     RDG_TYPE_MAP(RDG_TYPE_ENUM)
 #undef RDG_TYPE_ENUM
-    RDG_TYPE_COUNT = 43 /* ids are below this; holes exist: see rdg_type_valid */
+        RDG_TYPE_COUNT = 43 /* ids are below this; holes exist: see rdg_type_valid */
 } rdg_type;
 
-bool rdg_type_valid(int64_t id);             /* true if the id is in the table */
-const char *rdg_type_name(rdg_type t);       /* "Q4_K"; "?" for an invalid id */
-int64_t rdg_type_block_elems(rdg_type t);    /* elements a block, 0 for an invalid id */
-int64_t rdg_type_block_bytes(rdg_type t);    /* bytes a block, 0 for an invalid id */
-bool rdg_type_is_quantised(rdg_type t);      /* block size > 1 */
+bool rdg_type_valid(int64_t id);          /* true if the id is in the table */
+const char *rdg_type_name(rdg_type t);    /* "Q4_K"; "?" for an invalid id */
+int64_t rdg_type_block_elems(rdg_type t); /* elements a block, 0 for an invalid id */
+int64_t rdg_type_block_bytes(rdg_type t); /* bytes a block, 0 for an invalid id */
+bool rdg_type_is_quantised(rdg_type t);   /* block size > 1 */
 /* Case-insensitive ("q4_k", "F16"); returns false if the name is unknown. */
 bool rdg_type_from_name(const char *name, rdg_type *out);
 /* Bytes of a row of n_columns elements, or -1 if n_columns is not a positive multiple of the block. */

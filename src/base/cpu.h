@@ -1,4 +1,5 @@
-/* What this CPU offers. One mask; the caller may narrow it (tests iterate over it), nothing is kept in a global. */
+/* What this CPU offers. One mask; the caller may narrow it (tests iterate over it), nothing is kept in a
+ * global. */
 #ifndef RDG_BASE_CPU_H
 #define RDG_BASE_CPU_H
 
@@ -16,9 +17,9 @@ enum {
     RDG_CPU_AVX512_BF16 = 1 << 3, /* a trait: no file suffix of its own */
 };
 
-uint32_t rdg_cpu_features(void); /* CPUID and OS support, read anew at each call */
-int rdg_cpu_physical_cores(void); /* that this process may run on; at least 1 */
+uint32_t rdg_cpu_features(void);        /* CPUID and OS support, read anew at each call */
+int rdg_cpu_physical_cores(void);       /* that this process may run on; at least 1 */
 void rdg_cpu_name(char *out, size_t n); /* the CPU's marketing name or "unknown" */
-int64_t rdg_cpu_memory_bytes(void); /* physical memory, 0 if unknown */
+int64_t rdg_cpu_memory_bytes(void);     /* physical memory, 0 if unknown */
 
 #endif

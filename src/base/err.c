@@ -50,7 +50,8 @@ rdg_err rdg_fail_errno(rdg_error *e, rdg_err code, int errnum, const char *fmt, 
         va_start(ap, fmt);
         int n = vsnprintf(e->message, sizeof e->message, fmt, ap);
         va_end(ap);
-        if (strerror_r(errnum, reason, sizeof reason) != 0) snprintf(reason, sizeof reason, "errno %d", errnum);
+        if (strerror_r(errnum, reason, sizeof reason) != 0)
+            snprintf(reason, sizeof reason, "errno %d", errnum);
         if (n >= 0 && (size_t)n < sizeof e->message)
             snprintf(e->message + n, sizeof e->message - (size_t)n, ": %s", reason);
     }

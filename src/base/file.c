@@ -71,7 +71,8 @@ void rdg_map_release(const void *data, size_t bytes)
     if (end > begin) madvise((void *)begin, end - begin, MADV_DONTNEED); /* advice: failing changes nothing */
 }
 
-rdg_err rdg_file_read(const char *path, size_t limit_bytes, bool allow_stdin, char **data, size_t *bytes, rdg_error *e)
+rdg_err rdg_file_read(const char *path, size_t limit_bytes, bool allow_stdin, char **data, size_t *bytes,
+                      rdg_error *e)
 {
     rdg_buf b;
     struct stat st;
@@ -126,7 +127,8 @@ bool rdg_is_directory(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Output ------------------------------------------------------------------------------------------------------ */
+/* Output
+ * ------------------------------------------------------------------------------------------------------ */
 
 rdg_err rdg_out_open(rdg_out *o, const char *path, rdg_error *e)
 {

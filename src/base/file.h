@@ -19,19 +19,20 @@ rdg_err rdg_map_open(rdg_map *m, const char *path, rdg_error *e);
 void rdg_map_close(rdg_map *m);
 /* The file has been cut since it was mapped: reading would be SIGBUS. IO error if so. */
 rdg_err rdg_map_recheck(const rdg_map *m, const char *path, rdg_error *e);
-/* This part of a map has been used: its pages stop counting as the process's memory. Reading it again is allowed and
- * reads the file. Only for addresses inside a map. */
+/* This part of a map has been used: its pages stop counting as the process's memory. Reading it again is
+ * allowed and reads the file. Only for addresses inside a map. */
 void rdg_map_release(const void *data, size_t bytes);
 
 /* The whole file as a fresh NUL-terminated buffer (the NUL not counted). LIMIT if longer than limit_bytes.
  * "-" reads standard input if allow_stdin. */
-rdg_err rdg_file_read(const char *path, size_t limit_bytes, bool allow_stdin, char **data, size_t *bytes, rdg_error *e);
+rdg_err rdg_file_read(const char *path, size_t limit_bytes, bool allow_stdin, char **data, size_t *bytes,
+                      rdg_error *e);
 
 bool rdg_file_exists(const char *path);
 bool rdg_is_directory(const char *path);
 
-/* Output written beside its target ("PATH.ridge-tmp-PID") and renamed over it by commit. Buffered. An error is sticky
- * and is reported by the next call; close without commit removes the temporary file. */
+/* Output written beside its target ("PATH.ridge-tmp-PID") and renamed over it by commit. Buffered. An error
+ * is sticky and is reported by the next call; close without commit removes the temporary file. */
 typedef struct rdg_out {
     char *path, *temp_path;
     int fd;
@@ -46,7 +47,7 @@ rdg_err rdg_out_zeros(rdg_out *o, size_t n, rdg_error *e);
 /* Overwrite n bytes at an offset that has been written already. */
 rdg_err rdg_out_patch(rdg_out *o, uint64_t offset, const void *data, size_t n, rdg_error *e);
 rdg_err rdg_out_commit(rdg_out *o, rdg_error *e); /* flush, fsync, rename, close */
-void rdg_out_close(rdg_out *o);                   /* idempotent; removes the temporary file if not committed */
+void rdg_out_close(rdg_out *o); /* idempotent; removes the temporary file if not committed */
 
 /* "dir/name" as a fresh string. */
 char *rdg_path_join(const char *dir, const char *name);

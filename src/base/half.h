@@ -37,7 +37,8 @@ static inline rdg_half rdg_half_from_f32(float f)
     if (a > 0x7f800000u) return (rdg_half)(sign | 0x7e00u | ((a >> 13) & 0x3ffu)); /* NaN stays NaN */
     if (a >= 0x477ff000u) return (rdg_half)(sign | 0x7c00u);                       /* rounds to Inf */
     if (a < 0x38800000u) {                                                         /* subnormal result */
-        /* adding 2^-1 aligns the last kept bit with the last bit of the f32 mantissa: the FPU rounds to even */
+        /* adding 2^-1 aligns the last kept bit with the last bit of the f32 mantissa: the FPU rounds to even
+         */
         float r = rdg_f32_from_bits(a) + 0.5f;
         return (rdg_half)(sign | (rdg_f32_bits(r) - 0x3f000000u));
     }

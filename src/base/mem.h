@@ -1,6 +1,7 @@
 /* Allocation with checked sizes, arenas, and a growing buffer.
- * rdg_alloc* return NULL on overflow or exhaustion, never abort; rdg_free accepts NULL. Tests make the Nth call fail
- * by wrapping malloc, calloc, realloc and aligned_alloc at link time, so all of ridge must allocate through here. */
+ * rdg_alloc* return NULL on overflow or exhaustion, never abort; rdg_free accepts NULL. Tests make the Nth
+ * call fail by wrapping malloc, calloc, realloc and aligned_alloc at link time, so all of ridge must allocate
+ * through here. */
 #ifndef RDG_BASE_MEM_H
 #define RDG_BASE_MEM_H
 
@@ -11,13 +12,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-void *rdg_alloc(size_t bytes);                       /* zeroed; bytes 0 gives a valid pointer */
-void *rdg_alloc_array(size_t n, size_t elem_bytes);  /* zeroed, n * elem_bytes checked */
-void *rdg_realloc_array(void *p, size_t n, size_t elem_bytes); /* new part not zeroed; p stays valid on NULL */
-void *rdg_alloc_aligned(size_t alignment, size_t bytes);       /* not zeroed; alignment a power of two */
+void *rdg_alloc(size_t bytes);                      /* zeroed; bytes 0 gives a valid pointer */
+void *rdg_alloc_array(size_t n, size_t elem_bytes); /* zeroed, n * elem_bytes checked */
+void *rdg_realloc_array(void *p, size_t n,
+                        size_t elem_bytes);              /* new part not zeroed; p stays valid on NULL */
+void *rdg_alloc_aligned(size_t alignment, size_t bytes); /* not zeroed; alignment a power of two */
 void rdg_free(void *p);
 char *rdg_strdup(const char *s);
-char *rdg_strndup(const char *s, size_t n); /* n bytes, NUL added; the bytes may hold NUL */
+char *rdg_strndup(const char *s, size_t n);              /* n bytes, NUL added; the bytes may hold NUL */
 char *rdg_format(const char *fmt, ...) RDG_PRINTF(1, 2); /* a fresh string, or NULL */
 
 /* An arena: many small allocations, freed together. 16-byte aligned. */

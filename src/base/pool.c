@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Spins before a waiting thread sleeps or yields. About 50 us on a 3 GHz core: longer than the gap between two
- * operations of a decode step, shorter than anybody's patience with a busy idle core. */
+/* Spins before a waiting thread sleeps or yields. About 50 us on a 3 GHz core: longer than the gap between
+ * two operations of a decode step, shorter than anybody's patience with a busy idle core. */
 enum { SPINS_BEFORE_SLEEP = 4000, SPINS_BEFORE_YIELD = 2000 };
 
 typedef struct worker {
@@ -69,8 +69,8 @@ static void *worker_main(void *arg)
 
 static void publish(rdg_pool *p)
 {
-    /* The sleeper counts itself and re-checks the generation under the mutex, so raising it first and then looking
-     * for sleepers cannot lose a wake-up. */
+    /* The sleeper counts itself and re-checks the generation under the mutex, so raising it first and then
+     * looking for sleepers cannot lose a wake-up. */
     atomic_fetch_add(&p->generation, 1);
     if (atomic_load(&p->n_sleeping) == 0) return;
     pthread_mutex_lock(&p->mutex);
@@ -125,12 +125,15 @@ int rdg_pool_threads(const rdg_pool *p)
     return p->n_threads;
 }
 
-/* Waits until *value == wanted. Yields after a while: on an oversubscribed machine the others need this core. */
+/* Waits until *value == wanted. Yields after a while: on an oversubscribed machine the others need this core.
+ */
 static void spin_until(atomic_int *value, int wanted)
 {
     for (int spins = 0; atomic_load_explicit(value, memory_order_acquire) != wanted; spins++) {
-        if (spins < SPINS_BEFORE_YIELD) cpu_relax();
-        else sched_yield();
+        if (spins < SPINS_BEFORE_YIELD)
+            cpu_relax();
+        else
+            sched_yield();
     }
 }
 
@@ -156,7 +159,9 @@ void rdg_pool_barrier(rdg_pool *p)
         return;
     }
     for (int spins = 0; atomic_load_explicit(&p->barrier_phase, memory_order_acquire) == phase; spins++) {
-        if (spins < SPINS_BEFORE_YIELD) cpu_relax();
-        else sched_yield();
+        if (spins < SPINS_BEFORE_YIELD)
+            cpu_relax();
+        else
+            sched_yield();
     }
 }

@@ -1,5 +1,6 @@
-/* A fixed team of threads that run one function together. Built for the decode loop: a whole plan is one run, with
- * barriers between operations, so threads are woken once a token; they spin for a short while before they sleep. */
+/* A fixed team of threads that run one function together. Built for the decode loop: a whole plan is one run,
+ * with barriers between operations, so threads are woken once a token; they spin for a short while before
+ * they sleep. */
 #ifndef RDG_BASE_POOL_H
 #define RDG_BASE_POOL_H
 

@@ -10,8 +10,8 @@ typedef struct rdg_rng {
 
 void rdg_rng_seed(rdg_rng *r, uint64_t seed);
 uint64_t rdg_rng_next(rdg_rng *r);
-double rdg_rng_uniform(rdg_rng *r);               /* [0, 1), 53 bits */
-float rdg_rng_normal(rdg_rng *r);                 /* mean 0, variance 1 */
-uint64_t rdg_rng_below(rdg_rng *r, uint64_t n);   /* 0 … n-1 without bias; n > 0 */
+double rdg_rng_uniform(rdg_rng *r);             /* [0, 1), 53 bits */
+float rdg_rng_normal(rdg_rng *r);               /* mean 0, variance 1 */
+uint64_t rdg_rng_below(rdg_rng *r, uint64_t n); /* 0 … n-1 without bias; n > 0 */
 
 #endif

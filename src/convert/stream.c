@@ -192,8 +192,8 @@ static rdg_err emit(rdg_hf_stream *s, const rdg_hf_output *o, const void *data, 
 {
     int64_t first;
     if (rdg_blocks_not_finite(o->type, data, (int64_t)n / rdg_type_block_bytes(o->type), &first) > 0)
-        return rdg_fail(e, RDG_E_MALFORMED, "tensor '%s' (%s): the source holds a value that is not finite", o->name,
-                        rdg_type_name(o->type));
+        return rdg_fail(e, RDG_E_MALFORMED, "tensor '%s' (%s): the source holds a value that is not finite",
+                        o->name, rdg_type_name(o->type));
     rdg_hash64_update(&s->hash, data, n);
     return rdg_gguf_write_data(s->writer, data, n, e);
 }

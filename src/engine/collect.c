@@ -1,5 +1,6 @@
-/* Collecting an importance matrix: sessions whose plans carry sumsq nodes, over chunks of calibration text. Sums are
- * taken out after every chunk and added in double, so that long texts lose nothing and threads change nothing. */
+/* Collecting an importance matrix: sessions whose plans carry sumsq nodes, over chunks of calibration text.
+ * Sums are taken out after every chunk and added in double, so that long texts lose nothing and threads
+ * change nothing. */
 #include "engine/session_internal.h"
 #include "base/clock.h"
 #include <ridge/evaluate.h>
@@ -36,13 +37,17 @@ static rdg_err list_items(collector *c, int64_t n_tokens, rdg_error *e)
         if (p->states[i].kind != RDG_STATE_IMATRIX_SUMS) continue;
         const rdg_tensor *shape = &p->states[i].shape;
         collected *item = &c->items[c->n_items++];
-        *item = (collected){.weight = p->states[i].weight, .n_columns = shape->dim[0], .n_matrices = shape->dim[1],
-                            .sums_index = p->states[i].index, .counts_index = p->states[i + 1].index};
+        *item = (collected){.weight = p->states[i].weight,
+                            .n_columns = shape->dim[0],
+                            .n_matrices = shape->dim[1],
+                            .sums_index = p->states[i].index,
+                            .counts_index = p->states[i + 1].index};
         size_t n = (size_t)(item->n_columns * item->n_matrices);
         c->largest = RDG_MAX(c->largest, n);
         item->sums = rdg_alloc_array(n, sizeof *item->sums);
         item->counts = rdg_alloc_array((size_t)item->n_matrices, sizeof *item->counts);
-        if (!item->sums || !item->counts) return rdg_fail(e, RDG_E_NOMEM, "no memory for an importance matrix");
+        if (!item->sums || !item->counts)
+            return rdg_fail(e, RDG_E_NOMEM, "no memory for an importance matrix");
     }
     c->buffer = rdg_alloc_array(c->largest, sizeof *c->buffer);
     if (!c->buffer) return rdg_fail(e, RDG_E_NOMEM, "no memory for an importance matrix");
@@ -50,8 +55,8 @@ static rdg_err list_items(collector *c, int64_t n_tokens, rdg_error *e)
 }
 
 /* Adds a state to its total and clears it. */
-static rdg_err drain(collector *c, rdg_state_kind kind, int32_t index, double *total, int64_t n, const char *name,
-                     rdg_error *e)
+static rdg_err drain(collector *c, rdg_state_kind kind, int32_t index, double *total, int64_t n,
+                     const char *name, rdg_error *e)
 {
     const rdg_exec_class *class = c->s->exec->class;
     size_t bytes = (size_t)n * sizeof *c->buffer;
@@ -59,8 +64,10 @@ static rdg_err drain(collector *c, rdg_state_kind kind, int32_t index, double *t
     if (err) return err;
     for (int64_t i = 0; i < n; i++) {
         if (!isfinite(c->buffer[i]))
-            return rdg_fail(e, RDG_E_MALFORMED, "the input of '%s' is not finite in channel %" PRId64
-                            "; the model is broken or overflows", name, i);
+            return rdg_fail(e, RDG_E_MALFORMED,
+                            "the input of '%s' is not finite in channel %" PRId64
+                            "; the model is broken or overflows",
+                            name, i);
         total[i] += c->buffer[i];
     }
     memset(c->buffer, 0, bytes);
@@ -71,9 +78,11 @@ static rdg_err drain_all(collector *c, rdg_error *e)
 {
     for (size_t i = 0; i < c->n_items; i++) {
         collected *it = &c->items[i];
-        rdg_err err = drain(c, RDG_STATE_IMATRIX_SUMS, it->sums_index, it->sums, it->n_columns * it->n_matrices,
-                            it->weight, e);
-        if (!err) err = drain(c, RDG_STATE_IMATRIX_COUNTS, it->counts_index, it->counts, it->n_matrices, it->weight, e);
+        rdg_err err = drain(c, RDG_STATE_IMATRIX_SUMS, it->sums_index, it->sums,
+                            it->n_columns * it->n_matrices, it->weight, e);
+        if (!err)
+            err = drain(c, RDG_STATE_IMATRIX_COUNTS, it->counts_index, it->counts, it->n_matrices, it->weight,
+                        e);
         if (err) return err;
     }
     return RDG_OK;
@@ -108,8 +117,8 @@ static double chunk_nll(const rdg_session *s, const int32_t *chunk, int64_t n_ct
     return sum;
 }
 
-static rdg_err collect_chunks(collector *c, const int32_t *tokens, int64_t n_chunks, const rdg_collect_params *p,
-                              rdg_collect_result *r, rdg_error *e)
+static rdg_err collect_chunks(collector *c, const int32_t *tokens, int64_t n_chunks,
+                              const rdg_collect_params *p, rdg_collect_result *r, rdg_error *e)
 {
     const rdg_tokenizer *t = c->s->model->tokenizer;
     rdg_err err = RDG_OK;
@@ -124,7 +133,8 @@ static rdg_err collect_chunks(collector *c, const int32_t *tokens, int64_t n_chu
         if (!err) err = drain_all(c, e);
         if (!err) nll += chunk_nll(c->s, chunk, p->n_ctx);
         if (!err && rdg_log_progress(p->log, "imatrix", (double)(i + 1), (double)n_chunks))
-            err = rdg_fail(e, RDG_E_CANCELLED, "stopped after %" PRId64 " of %" PRId64 " chunks", i + 1, n_chunks);
+            err = rdg_fail(e, RDG_E_CANCELLED, "stopped after %" PRId64 " of %" PRId64 " chunks", i + 1,
+                           n_chunks);
     }
     r->n_chunks = n_chunks;
     r->n_tokens = n_chunks * p->n_ctx;
@@ -140,15 +150,18 @@ rdg_err rdg_imatrix_collect(rdg_model *m, const int32_t *tokens, int64_t n, cons
     collector c = {0};
     rdg_imatrix *matrix = NULL;
     *out = NULL;
-    if (p->n_ctx < 4) return rdg_fail(e, RDG_E_ARGUMENT, "chunks of %" PRId64 " tokens are too short", p->n_ctx);
+    if (p->n_ctx < 4)
+        return rdg_fail(e, RDG_E_ARGUMENT, "chunks of %" PRId64 " tokens are too short", p->n_ctx);
     if (!m->hparams.causal)
-        return rdg_fail(e, RDG_E_UNSUPPORTED, "an importance matrix of a '%s' model is not supported", m->arch->name);
+        return rdg_fail(e, RDG_E_UNSUPPORTED, "an importance matrix of a '%s' model is not supported",
+                        m->arch->name);
     int64_t n_chunks = n / p->n_ctx;
     if (p->max_chunks > 0) n_chunks = RDG_MIN(n_chunks, p->max_chunks);
     if (n_chunks < 1)
         return rdg_fail(e, RDG_E_LIMIT,
-                        "the text has %" PRId64 " tokens, one chunk needs %" PRId64 "; give a longer text or a smaller -c", n,
-                        p->n_ctx);
+                        "the text has %" PRId64 " tokens, one chunk needs %" PRId64
+                        "; give a longer text or a smaller -c",
+                        n, p->n_ctx);
     rdg_session_params sp;
     rdg_session_defaults(&sp);
     sp.n_ctx = sp.n_batch = p->n_ctx;

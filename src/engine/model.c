@@ -1,4 +1,5 @@
-/* A loaded model: the mapped file, its architecture and hyper-parameters, its tokenizer. Immutable and counted. */
+/* A loaded model: the mapped file, its architecture and hyper-parameters, its tokenizer. Immutable and
+ * counted. */
 #include "engine/model_internal.h"
 #include "base/clock.h"
 #include <ridge/quantize.h>
@@ -32,8 +33,12 @@ static void fill_info(rdg_model *m)
 static rdg_err prove_shapes(const rdg_model *m, rdg_error *e)
 {
     rdg_plan *plan;
-    rdg_plan_options o = {.n_tokens = 1, .n_outputs = 1, .n_ctx = 1, .n_batch = 1,
-                          .kv_type_k = RDG_TYPE_F32, .kv_type_v = RDG_TYPE_F32};
+    rdg_plan_options o = {.n_tokens = 1,
+                          .n_outputs = 1,
+                          .n_ctx = 1,
+                          .n_batch = 1,
+                          .kv_type_k = RDG_TYPE_F32,
+                          .kv_type_v = RDG_TYPE_F32};
     o.embeddings = !m->hparams.causal;
     rdg_err err = rdg_model_build_plan(m, &o, true, &plan, e);
     rdg_plan_destroy(plan);
@@ -104,7 +109,8 @@ const rdg_tokenizer *rdg_model_tokenizer(const rdg_model *m)
     return m->tokenizer;
 }
 
-rdg_err rdg_model_build_plan(const rdg_model *m, const rdg_plan_options *o, bool fuse, rdg_plan **out, rdg_error *e)
+rdg_err rdg_model_build_plan(const rdg_model *m, const rdg_plan_options *o, bool fuse, rdg_plan **out,
+                             rdg_error *e)
 {
     rdg_err err = rdg_plan_create(m->gguf, o, out, e);
     if (err) return err;

@@ -20,6 +20,7 @@ struct rdg_model {
 };
 
 /* A finished plan of this model; *out is NULL on failure. */
-rdg_err rdg_model_build_plan(const rdg_model *m, const rdg_plan_options *o, bool fuse, rdg_plan **out, rdg_error *e);
+rdg_err rdg_model_build_plan(const rdg_model *m, const rdg_plan_options *o, bool fuse, rdg_plan **out,
+                             rdg_error *e);
 
 #endif

@@ -1,7 +1,7 @@
 /* Perplexity and KL divergence over fixed chunks. The base file holds, per scored token, n_vocab 16-bit log
- * probabilities between the largest and 16 nats below it (the field's format, docs/formats.md section 10), and behind
- * them, where other readers stop, one f32 per scored token: -ln p of the token that came. The 16-bit values cannot give
- * that: clipping the unlikely ones would bias ln(PPL/base). */
+ * probabilities between the largest and 16 nats below it (the field's format, docs/formats.md section 10),
+ * and behind them, where other readers stop, one f32 per scored token: -ln p of the token that came. The
+ * 16-bit values cannot give that: clipping the unlikely ones would bias ln(PPL/base). */
 #include "engine/session_internal.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -110,10 +110,13 @@ static rdg_err open_base(run *r, const int32_t *tokens, rdg_error *e)
     if (err) return err;
     int32_t head[3];
     if (r->base.bytes < BASE_HEADER_BYTES || memcmp(r->base.data, base_magic, 8) != 0)
-        return rdg_fail(e, RDG_E_MALFORMED, "'%s' is not a file of base log-probabilities (made by --save-base)", path);
+        return rdg_fail(e, RDG_E_MALFORMED,
+                        "'%s' is not a file of base log-probabilities (made by --save-base)", path);
     memcpy(head, r->base.data + 8, sizeof head);
     if (head[0] != r->n_ctx || head[1] != r->n_vocab || head[2] < 1)
-        return rdg_fail(e, RDG_E_MALFORMED, "'%s' is for a context of %d and a vocabulary of %d, this run has %" PRId64 " and %" PRId64,
+        return rdg_fail(e, RDG_E_MALFORMED,
+                        "'%s' is for a context of %d and a vocabulary of %d, this run has %" PRId64
+                        " and %" PRId64,
                         path, head[0], head[1], r->n_ctx, r->n_vocab);
     if (r->n_chunks > head[2]) {
         rdg_log_warn(r->p->log, "the base has %d chunks: only these are compared", head[2]);
@@ -122,15 +125,18 @@ static rdg_err open_base(run *r, const int32_t *tokens, rdg_error *e)
     uint64_t need = BASE_HEADER_BYTES + (uint64_t)head[2] * (uint64_t)r->n_ctx * 4 +
                     (uint64_t)head[2] * (uint64_t)r->n_rows * (uint64_t)r->row_words * 2;
     uint64_t trailer = (uint64_t)head[2] * (uint64_t)r->n_rows * sizeof(float);
-    if (r->base.bytes == need + trailer) r->base_nll = r->base.data + need;
+    if (r->base.bytes == need + trailer)
+        r->base_nll = r->base.data + need;
     else if (r->base.bytes != need)
-        return rdg_fail(e, RDG_E_MALFORMED, "'%s' has %zu bytes, its header asks for %" PRIu64, path, r->base.bytes, need);
+        return rdg_fail(e, RDG_E_MALFORMED, "'%s' has %zu bytes, its header asks for %" PRIu64, path,
+                        r->base.bytes, need);
     if (memcmp(r->base.data + BASE_HEADER_BYTES, tokens, (size_t)(r->n_chunks * r->n_ctx) * 4) != 0)
         return rdg_fail(e, RDG_E_MALFORMED, "'%s' was made from another text or tokenizer", path);
     return RDG_OK;
 }
 
-/* Rows of the base file, which are only 4-byte aligned behind header and tokens: always even, so u16 access is fine. */
+/* Rows of the base file, which are only 4-byte aligned behind header and tokens: always even, so u16 access
+ * is fine. */
 static const uint16_t *base_rows(const run *r, int64_t chunk)
 {
     int32_t total;
@@ -161,9 +167,14 @@ static rdg_err run_chunk(run *r, const int32_t *tokens, int64_t chunk, rdg_error
     rdg_err err = rdg_session_eval(r->s, r->chunk, first, RDG_LOGITS_NONE, e);
     if (!err) err = rdg_session_eval(r->s, r->chunk + first, r->n_ctx - first, RDG_LOGITS_ALL, e);
     if (err) return err;
-    chunk_job job = {.logits = rdg_session_logits(r->s, 0), .n_rows = r->n_rows, .n_vocab = r->n_vocab,
-                     .targets = r->chunk + first + 1, .encode = r->encode, .row_words = r->row_words,
-                     .base = r->base.data ? base_rows(r, chunk) : NULL, .scores = r->scores + chunk * r->n_rows};
+    chunk_job job = {.logits = rdg_session_logits(r->s, 0),
+                     .n_rows = r->n_rows,
+                     .n_vocab = r->n_vocab,
+                     .targets = r->chunk + first + 1,
+                     .encode = r->encode,
+                     .row_words = r->row_words,
+                     .base = r->base.data ? base_rows(r, chunk) : NULL,
+                     .scores = r->scores + chunk * r->n_rows};
     rdg_pool_run(r->s->pool, score_rows, &job);
     for (int64_t i = 0; i < r->n_rows && r->base_nll; i++) {
         float nll;
@@ -224,11 +235,15 @@ static rdg_err summarise(const run *r, rdg_perplexity_result *out, rdg_error *e)
 static rdg_err check_text(const run *r, int64_t n, rdg_error *e)
 {
     if (r->n_ctx < 4 || r->n_ctx % 2 || r->n_ctx > rdg_session_n_ctx(r->s))
-        return rdg_fail(e, RDG_E_ARGUMENT, "chunks of %" PRId64 " tokens: an even number from 4 to the context of %" PRId64 " is needed",
+        return rdg_fail(e, RDG_E_ARGUMENT,
+                        "chunks of %" PRId64 " tokens: an even number from 4 to the context of %" PRId64
+                        " is needed",
                         r->n_ctx, rdg_session_n_ctx(r->s));
     if (n < 2 * r->n_ctx)
-        return rdg_fail(e, RDG_E_LIMIT, "the text has %" PRId64 " tokens, perplexity needs two chunks of %" PRId64
-                        "; give a longer text or a smaller -c", n, r->n_ctx);
+        return rdg_fail(e, RDG_E_LIMIT,
+                        "the text has %" PRId64 " tokens, perplexity needs two chunks of %" PRId64
+                        "; give a longer text or a smaller -c",
+                        n, r->n_ctx);
     return RDG_OK;
 }
 
@@ -236,7 +251,8 @@ rdg_err rdg_perplexity(rdg_session *s, const int32_t *tokens, int64_t n, const r
                        rdg_perplexity_result *result, rdg_error *e)
 {
     double start = rdg_clock_seconds();
-    run r = {.s = s, .p = p, .n_ctx = p->n_ctx, .n_vocab = s->model->hparams.n_vocab, .out.fd = -1, .base.fd = -1};
+    run r = {
+        .s = s, .p = p, .n_ctx = p->n_ctx, .n_vocab = s->model->hparams.n_vocab, .out.fd = -1, .base.fd = -1};
     rdg_err err = check_text(&r, n, e);
     if (err) return err;
     r.n_chunks = p->max_chunks > 0 ? RDG_MIN(p->max_chunks, n / r.n_ctx) : n / r.n_ctx;
@@ -256,7 +272,8 @@ rdg_err rdg_perplexity(rdg_session *s, const int32_t *tokens, int64_t n, const r
         for (int64_t i = 0; i < r.n_rows; i++) sum += r.scores[c * r.n_rows + i].nll;
         if (p->chunk) p->chunk(p->user, c, r.n_chunks, exp(sum / (double)((c + 1) * r.n_rows)));
         if (rdg_log_progress(p->log, "perplexity", (double)(c + 1), (double)r.n_chunks)) {
-            err = rdg_fail(e, RDG_E_CANCELLED, "stopped after %" PRId64 " of %" PRId64 " chunks", c + 1, r.n_chunks);
+            err = rdg_fail(e, RDG_E_CANCELLED, "stopped after %" PRId64 " of %" PRId64 " chunks", c + 1,
+                           r.n_chunks);
             goto done;
         }
     }

@@ -1,5 +1,5 @@
-/* A session: one sequence on one device. Splits what is evaluated into steps of at most n_batch tokens, keeps plans
- * ready by size and gathers logits. All tensor work is the executor's. */
+/* A session: one sequence on one device. Splits what is evaluated into steps of at most n_batch tokens, keeps
+ * plans ready by size and gathers logits. All tensor work is the executor's. */
 #include "engine/session_internal.h"
 #include "base/cpu.h"
 
@@ -15,7 +15,8 @@ void rdg_session_defaults(rdg_session_params *p)
 
 static bool kv_type_ok(rdg_type t)
 {
-    return t == RDG_TYPE_F32 || t == RDG_TYPE_F16 || t == RDG_TYPE_BF16 || t == RDG_TYPE_Q8_0 || t == RDG_TYPE_Q4_0;
+    return t == RDG_TYPE_F32 || t == RDG_TYPE_F16 || t == RDG_TYPE_BF16 || t == RDG_TYPE_Q8_0 ||
+           t == RDG_TYPE_Q4_0;
 }
 
 static rdg_err resolve_params(rdg_session *s, const rdg_session_params *p, rdg_error *e)
@@ -29,19 +30,22 @@ static rdg_err resolve_params(rdg_session *s, const rdg_session_params *p, rdg_e
     if (r->cpu_mask == 0) r->cpu_mask = UINT32_MAX;
     if (r->n_ctx < 1 || r->n_ctx > INT32_MAX / 2)
         return rdg_fail(e, RDG_E_ARGUMENT, "a context of %" PRId64 " positions is not possible", r->n_ctx);
-    if (r->n_batch < 1) return rdg_fail(e, RDG_E_ARGUMENT, "a batch of %" PRId64 " tokens is not possible", r->n_batch);
+    if (r->n_batch < 1)
+        return rdg_fail(e, RDG_E_ARGUMENT, "a batch of %" PRId64 " tokens is not possible", r->n_batch);
     if (!kv_type_ok(r->kv_type_k) || !kv_type_ok(r->kv_type_v))
-        return rdg_fail(e, RDG_E_ARGUMENT, "a KV cache of %s and %s: F32, F16, BF16, Q8_0 and Q4_0 are possible",
+        return rdg_fail(e, RDG_E_ARGUMENT,
+                        "a KV cache of %s and %s: F32, F16, BF16, Q8_0 and Q4_0 are possible",
                         rdg_type_name(r->kv_type_k), rdg_type_name(r->kv_type_v));
     r->n_batch = RDG_MIN(r->n_batch, r->n_ctx);
     if (trained > 0 && r->n_ctx > trained)
-        rdg_log_warn(r->log, "the context of %" PRId64 " is longer than the %" PRId64 " the model was trained on", r->n_ctx,
-                     trained);
+        rdg_log_warn(r->log,
+                     "the context of %" PRId64 " is longer than the %" PRId64 " the model was trained on",
+                     r->n_ctx, trained);
     return RDG_OK;
 }
 
-rdg_err rdg_session_create_for(rdg_model *m, const rdg_session_params *p, bool collect_imatrix, bool embeddings,
-                               rdg_session **out, rdg_error *e)
+rdg_err rdg_session_create_for(rdg_model *m, const rdg_session_params *p, bool collect_imatrix,
+                               bool embeddings, rdg_session **out, rdg_error *e)
 {
     rdg_err err;
     *out = NULL;
@@ -59,8 +63,13 @@ rdg_err rdg_session_create_for(rdg_model *m, const rdg_session_params *p, bool c
         goto fail;
     }
     if ((err = rdg_pool_create(s->params.n_threads, &s->pool, e))) goto fail;
-    rdg_exec_request request = {.device = s->params.device, .gguf = m->gguf, .pool = s->pool,
-                                .cpu_mask = s->params.cpu_mask, .variant = s->params.variant, .cache_dir = s->params.cache_dir, .log = s->params.log};
+    rdg_exec_request request = {.device = s->params.device,
+                                .gguf = m->gguf,
+                                .pool = s->pool,
+                                .cpu_mask = s->params.cpu_mask,
+                                .variant = s->params.variant,
+                                .cache_dir = s->params.cache_dir,
+                                .log = s->params.log};
     if ((err = rdg_exec_create(&request, &s->exec, e))) goto fail;
     *out = s;
     return RDG_OK;
@@ -73,7 +82,8 @@ rdg_err rdg_session_create(rdg_model *m, const rdg_session_params *p, rdg_sessio
 {
     if (!m->hparams.causal) { /* its rows are n_embd wide: whoever reads logits would read beyond them */
         *out = NULL;
-        return rdg_fail(e, RDG_E_UNSUPPORTED, "%s is an encoder: it has no logits and cannot generate; use it for embeddings",
+        return rdg_fail(e, RDG_E_UNSUPPORTED,
+                        "%s is an encoder: it has no logits and cannot generate; use it for embeddings",
                         m->arch->name);
     }
     return rdg_session_create_for(m, p, false, false, out, e);
@@ -91,16 +101,21 @@ void rdg_session_destroy(rdg_session *s)
     rdg_free(s);
 }
 
-rdg_err rdg_session_plan(rdg_session *s, int64_t n_tokens, int64_t n_outputs, rdg_prepared **out, rdg_error *e)
+rdg_err rdg_session_plan(rdg_session *s, int64_t n_tokens, int64_t n_outputs, rdg_prepared **out,
+                         rdg_error *e)
 {
     for (int i = 0; i < s->n_plans; i++) {
         if (s->plans[i].n_tokens != n_tokens || s->plans[i].n_outputs != n_outputs) continue;
         *out = s->plans[i].prepared;
         return RDG_OK;
     }
-    rdg_plan_options o = {.n_tokens = n_tokens, .n_outputs = n_outputs, .n_ctx = s->params.n_ctx,
-                          .n_batch = s->params.n_batch, .kv_type_k = s->params.kv_type_k,
-                          .kv_type_v = s->params.kv_type_v, .collect_imatrix = s->collect_imatrix,
+    rdg_plan_options o = {.n_tokens = n_tokens,
+                          .n_outputs = n_outputs,
+                          .n_ctx = s->params.n_ctx,
+                          .n_batch = s->params.n_batch,
+                          .kv_type_k = s->params.kv_type_k,
+                          .kv_type_v = s->params.kv_type_v,
+                          .collect_imatrix = s->collect_imatrix,
                           .embeddings = s->embeddings};
     rdg_plan *plan;
     rdg_err err = rdg_model_build_plan(s->model, &o, true, &plan, e);
@@ -125,11 +140,13 @@ static rdg_err check_tokens(const rdg_session *s, const int32_t *tokens, int64_t
     if (n < 1) return rdg_fail(e, RDG_E_ARGUMENT, "there is no token to evaluate");
     for (int64_t i = 0; i < n; i++)
         if (tokens[i] < 0 || tokens[i] >= s->model->hparams.n_vocab)
-            return rdg_fail(e, RDG_E_ARGUMENT, "token %d at index %" PRId64 " is outside the vocabulary of %" PRId64,
-                            tokens[i], i, s->model->hparams.n_vocab);
+            return rdg_fail(e, RDG_E_ARGUMENT,
+                            "token %d at index %" PRId64 " is outside the vocabulary of %" PRId64, tokens[i],
+                            i, s->model->hparams.n_vocab);
     if (n > s->params.n_ctx - s->n_past)
         return rdg_fail(e, RDG_E_CONTEXT_FULL,
-                        "%" PRId64 " tokens more do not fit: %" PRId64 " of %" PRId64 " positions are taken; use a larger context (-c)",
+                        "%" PRId64 " tokens more do not fit: %" PRId64 " of %" PRId64
+                        " positions are taken; use a larger context (-c)",
                         n, s->n_past, s->params.n_ctx);
     return RDG_OK;
 }
@@ -160,7 +177,9 @@ static rdg_err run_step(rdg_session *s, const int32_t *tokens, int64_t n, int64_
     if (err) return err;
     for (int64_t i = 0; i < n; i++) s->positions[i] = (int32_t)(s->n_past + i);
     for (int64_t i = 0; i < n_outputs; i++) s->output_rows[i] = (int32_t)(n - n_outputs + i);
-    rdg_step step = {.tokens = tokens, .positions = s->positions, .output_rows = s->output_rows,
+    rdg_step step = {.tokens = tokens,
+                     .positions = s->positions,
+                     .output_rows = s->output_rows,
                      .n_visible = s->n_past + n};
     const float *output = NULL;
     if ((err = s->exec->class->run(s->exec, prepared, &step, &output, NULL, e))) {
@@ -182,15 +201,20 @@ rdg_err rdg_session_eval(rdg_session *s, const int32_t *tokens, int64_t n, rdg_l
     rdg_err err = check_tokens(s, tokens, n, e);
     if (err) return err;
     if (s->embeddings && n > s->params.n_batch && !s->model->hparams.causal)
-        return rdg_fail(e, RDG_E_CONTEXT_FULL, "%" PRId64 " tokens do not fit into one batch of %" PRId64
-                        ", which a bidirectional model needs", n, s->params.n_batch);
+        return rdg_fail(e, RDG_E_CONTEXT_FULL,
+                        "%" PRId64 " tokens do not fit into one batch of %" PRId64
+                        ", which a bidirectional model needs",
+                        n, s->params.n_batch);
     int64_t rows = s->embeddings || mode == RDG_LOGITS_ALL ? n : mode == RDG_LOGITS_LAST ? 1 : 0;
     if ((err = reserve_logits(s, RDG_MAX(rows, 1), output_width(s), e))) return err;
     s->n_logits_rows = 0;
     for (int64_t done = 0; done < n;) {
         int64_t part = RDG_MIN(n - done, s->params.n_batch);
         bool last = done + part == n;
-        int64_t outputs = s->embeddings ? 0 : mode == RDG_LOGITS_ALL ? part : mode == RDG_LOGITS_LAST && last ? 1 : 0;
+        int64_t outputs = s->embeddings                     ? 0
+                          : mode == RDG_LOGITS_ALL          ? part
+                          : mode == RDG_LOGITS_LAST && last ? 1
+                                                            : 0;
         if ((err = run_step(s, tokens + done, part, outputs, e))) return err;
         done += part;
     }
@@ -232,12 +256,15 @@ static int64_t smallest_cache(const rdg_session *s)
 rdg_err rdg_session_truncate(rdg_session *s, int64_t n_past, rdg_error *e)
 {
     if (n_past < 0 || n_past > s->n_past)
-        return rdg_fail(e, RDG_E_ARGUMENT, "cannot cut a sequence of %" PRId64 " tokens to %" PRId64, s->n_past, n_past);
-    /* A window layer's slot holds the latest position only. Going back is possible while the slots of the window in
-     * front of n_past have not been reused. */
+        return rdg_fail(e, RDG_E_ARGUMENT, "cannot cut a sequence of %" PRId64 " tokens to %" PRId64,
+                        s->n_past, n_past);
+    /* A window layer's slot holds the latest position only. Going back is possible while the slots of the
+     * window in front of n_past have not been reused. */
     int64_t window = s->model->hparams.window;
-    if (n_past > 0 && n_past < s->n_past && window > 0 && s->n_past - smallest_cache(s) > RDG_MAX(n_past - window, 0))
-        return rdg_fail(e, RDG_E_UNSUPPORTED, "the sliding window has overwritten what position %" PRId64 " needs; start again",
+    if (n_past > 0 && n_past < s->n_past && window > 0 &&
+        s->n_past - smallest_cache(s) > RDG_MAX(n_past - window, 0))
+        return rdg_fail(e, RDG_E_UNSUPPORTED,
+                        "the sliding window has overwritten what position %" PRId64 " needs; start again",
                         n_past);
     s->n_past = n_past;
     return RDG_OK;
@@ -273,12 +300,14 @@ uint64_t rdg_session_bytes_per_token(const rdg_session *s)
         rdg_cost cost;
         rdg_plan_call(prepared->plan, i, &call);
         call.n_visible = s->n_past + 1;
-        bool from_memory = false; /* activations of one token stay in cache: count nodes that read weights or states */
+        bool from_memory =
+            false; /* activations of one token stay in cache: count nodes that read weights or states */
         for (int k = 0; k < call.op->n_operands; k++) {
             rdg_value_id v = prepared->plan->nodes[i].operand[k];
             if (v == RDG_NO_VALUE) continue;
             rdg_value_kind kind = prepared->plan->values[v].kind;
-            from_memory |= kind == RDG_VALUE_WEIGHT || (kind == RDG_VALUE_STATE && (call.op->operands[k].flags & 3) == RDG_OPERAND_IN);
+            from_memory |= kind == RDG_VALUE_WEIGHT ||
+                           (kind == RDG_VALUE_STATE && (call.op->operands[k].flags & 3) == RDG_OPERAND_IN);
         }
         if (!from_memory) continue;
         call.op->cost(&call, &cost);

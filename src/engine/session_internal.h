@@ -5,8 +5,8 @@
 #include "engine/model_internal.h"
 #include "graph/exec.h"
 
-/* Plans made ready, the most recently used kept. One for decode, one per prefill size: a prompt of any length needs
- * the full batch and one remainder, so a handful is plenty. */
+/* Plans made ready, the most recently used kept. One for decode, one per prefill size: a prompt of any length
+ * needs the full batch and one remainder, so a handful is plenty. */
 enum { SESSION_PLANS = 8 };
 
 typedef struct session_plan {
@@ -28,14 +28,15 @@ struct rdg_session {
     float *logits;     /* rows gathered over the steps of one eval */
     size_t logits_cap;
     int64_t n_logits_rows;
-    rdg_error lost;    /* a device error is sticky */
+    rdg_error lost; /* a device error is sticky */
 };
 
 /* Like rdg_session_create with what only the engine asks for. */
-rdg_err rdg_session_create_for(rdg_model *m, const rdg_session_params *p, bool collect_imatrix, bool embeddings,
-                               rdg_session **out, rdg_error *e);
+rdg_err rdg_session_create_for(rdg_model *m, const rdg_session_params *p, bool collect_imatrix,
+                               bool embeddings, rdg_session **out, rdg_error *e);
 /* The prepared plan for n_tokens and n_outputs, made at first use. */
-rdg_err rdg_session_plan(rdg_session *s, int64_t n_tokens, int64_t n_outputs, rdg_prepared **out, rdg_error *e);
+rdg_err rdg_session_plan(rdg_session *s, int64_t n_tokens, int64_t n_outputs, rdg_prepared **out,
+                         rdg_error *e);
 /* Starts a new sequence: keeps memory and plans. */
 void rdg_session_reset(rdg_session *s);
 

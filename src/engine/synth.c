@@ -1,4 +1,5 @@
-/* Synthetic models: the published shapes of real ones, random blocks for weights, types by the same recipes. */
+/* Synthetic models: the published shapes of real ones, random blocks for weights, types by the same recipes.
+ */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "quant/recipe.h"
@@ -34,7 +35,8 @@ static const shape shapes[] = {
 
 const char *rdg_synth_list(void)
 {
-    return "llama-1b llama-3b llama-8b llama-70b mistral-7b mixtral-8x7b qwen3-0.6b qwen3-4b qwen3-8b qwen3-30b-a3b";
+    return "llama-1b llama-3b llama-8b llama-70b mistral-7b mixtral-8x7b qwen3-0.6b qwen3-4b qwen3-8b "
+           "qwen3-30b-a3b";
 }
 
 enum { POOL_ELEMENTS = 256 * 1024, CHUNK_BYTES = 1 << 20 };
@@ -47,8 +49,8 @@ typedef struct synth {
     int64_t (*dims)[3];
     size_t n, cap, cap_dims;
     bool failed;
-    float *normal;                        /* POOL_ELEMENTS of mean 0, variance 1 / n_embd */
-    unsigned char *pool[RDG_TYPE_COUNT];  /* the same, quantised; made at first use */
+    float *normal;                       /* POOL_ELEMENTS of mean 0, variance 1 / n_embd */
+    unsigned char *pool[RDG_TYPE_COUNT]; /* the same, quantised; made at first use */
     rdg_rng rng;
 } synth;
 
@@ -61,7 +63,12 @@ static void add(synth *y, const char *name, int64_t d0, int64_t d1, int64_t d2)
         y->failed = true;
         return;
     }
-    y->tensors[y->n] = (rdg_recipe_tensor){.name = copy, .n_dims = d2 ? 3 : d1 ? 2 : 1, .n_columns = d0, .type = RDG_TYPE_F32};
+    y->tensors[y->n] = (rdg_recipe_tensor){.name = copy,
+                                           .n_dims = d2   ? 3
+                                                     : d1 ? 2
+                                                          : 1,
+                                           .n_columns = d0,
+                                           .type = RDG_TYPE_F32};
     y->dims[y->n][0] = d0;
     y->dims[y->n][1] = d1 ? d1 : 1;
     y->dims[y->n][2] = d2 ? d2 : 1;
@@ -113,7 +120,8 @@ static void set_metadata(const synth *y, rdg_gguf_writer *w)
     snprintf(name, sizeof name, "synthetic %s", s->name);
     rdg_gguf_set_str(w, "general.architecture", s->arch);
     rdg_gguf_set_str(w, "general.name", name);
-    rdg_gguf_set_str(w, "general.description", "random weights with the shapes of a real model; for speed measurements only");
+    rdg_gguf_set_str(w, "general.description",
+                     "random weights with the shapes of a real model; for speed measurements only");
     rdg_gguf_set_u32(w, "general.file_type", (uint32_t)y->p->recipe);
     rdg_gguf_set_u32(w, "general.quantization_version", 2);
     set_key(w, s->arch, "block_count", s->n_layers);
@@ -140,7 +148,9 @@ static void set_metadata(const synth *y, rdg_gguf_writer *w)
 
 static rdg_err choose_types(synth *y, rdg_error *e)
 {
-    rdg_recipe_model model = {.n_layers = y->s.n_layers, .n_heads = y->s.n_head, .n_heads_kv = y->s.n_head_kv,
+    rdg_recipe_model model = {.n_layers = y->s.n_layers,
+                              .n_heads = y->s.n_head,
+                              .n_heads_kv = y->s.n_head_kv,
                               .n_experts = y->s.n_expert};
     rdg_recipe_request request = {.recipe = y->p->recipe, .output_type = -1, .token_embedding_type = -1};
     return rdg_recipe_plan(&request, &model, y->tensors, (int64_t)y->n, &y->arena, y->p->log, e);
@@ -155,15 +165,18 @@ static rdg_err make_pool(synth *y, rdg_type t, rdg_error *e)
 }
 
 /* Blocks in random order out of the pool: runs of a few blocks, so that filling is as fast as the disk. */
-static rdg_err write_random(synth *y, rdg_gguf_writer *w, rdg_type t, int64_t n_elements, unsigned char *chunk, rdg_error *e)
+static rdg_err write_random(synth *y, rdg_gguf_writer *w, rdg_type t, int64_t n_elements,
+                            unsigned char *chunk, rdg_error *e)
 {
-    int64_t block = rdg_type_block_bytes(t), run_elems = 256, run_bytes = run_elems / rdg_type_block_elems(t) * block;
+    int64_t block = rdg_type_block_bytes(t), run_elems = 256,
+            run_bytes = run_elems / rdg_type_block_elems(t) * block;
     int64_t left = n_elements / rdg_type_block_elems(t) * block;
     rdg_err err = make_pool(y, t, e);
     while (left > 0 && !err) {
         int64_t part = RDG_MIN(left, CHUNK_BYTES / run_bytes * run_bytes);
         for (int64_t at = 0; at < part; at += run_bytes) {
-            const unsigned char *from = y->pool[t] + (int64_t)rdg_rng_below(&y->rng, POOL_ELEMENTS / 256) * run_bytes;
+            const unsigned char *from =
+                y->pool[t] + (int64_t)rdg_rng_below(&y->rng, POOL_ELEMENTS / 256) * run_bytes;
             memcpy(chunk + at, from, (size_t)RDG_MIN(run_bytes, part - at));
         }
         err = rdg_gguf_write_data(w, chunk, (size_t)part, e);
@@ -187,8 +200,10 @@ static rdg_err write_tensors(synth *y, rdg_gguf_writer *w, rdg_error *e)
     if (!chunk) return rdg_fail(e, RDG_E_NOMEM, "no memory");
     for (size_t i = 0; i < y->n && !err; i++) {
         int64_t n = y->dims[i][0] * y->dims[i][1] * y->dims[i][2];
-        if (y->tensors[i].n_dims == 1) err = write_ones(w, n, e);
-        else err = write_random(y, w, y->tensors[i].chosen, n, chunk, e);
+        if (y->tensors[i].n_dims == 1)
+            err = write_ones(w, n, e);
+        else
+            err = write_random(y, w, y->tensors[i].chosen, n, chunk, e);
         if (!err && rdg_log_progress(y->p->log, "synth", (double)(i + 1), (double)y->n))
             err = rdg_fail(e, RDG_E_CANCELLED, "stopped");
     }
@@ -204,10 +219,12 @@ static rdg_err find_shape(synth *y, rdg_error *e)
             if (y->p->n_layers > 0) y->s.n_layers = y->p->n_layers;
             return RDG_OK;
         }
-    return rdg_fail(e, RDG_E_ARGUMENT, "no model '%s' to be like: %s are possible", y->p->like, rdg_synth_list());
+    return rdg_fail(e, RDG_E_ARGUMENT, "no model '%s' to be like: %s are possible", y->p->like,
+                    rdg_synth_list());
 }
 
-rdg_err rdg_synth(const char *out, const rdg_synth_params *p, uint64_t *bytes, int64_t *n_params, rdg_error *e)
+rdg_err rdg_synth(const char *out, const rdg_synth_params *p, uint64_t *bytes, int64_t *n_params,
+                  rdg_error *e)
 {
     synth y = {.p = p};
     rdg_gguf_writer *w = NULL;
@@ -221,7 +238,8 @@ rdg_err rdg_synth(const char *out, const rdg_synth_params *p, uint64_t *bytes, i
         err = rdg_fail(e, RDG_E_NOMEM, "no memory for a list of tensors");
         goto done;
     }
-    for (int64_t i = 0; i < POOL_ELEMENTS; i++) y.normal[i] = rdg_rng_normal(&y.rng) / sqrtf((float)y.s.n_embd);
+    for (int64_t i = 0; i < POOL_ELEMENTS; i++)
+        y.normal[i] = rdg_rng_normal(&y.rng) / sqrtf((float)y.s.n_embd);
     if ((err = choose_types(&y, e)) || (err = rdg_gguf_writer_create(out, &w, e))) goto done;
     set_metadata(&y, w);
     *n_params = 0;
@@ -230,7 +248,8 @@ rdg_err rdg_synth(const char *out, const rdg_synth_params *p, uint64_t *bytes, i
         rdg_gguf_add_tensor(w, t->name, t->chosen, t->n_dims, y.dims[i]);
         *n_params += y.dims[i][0] * y.dims[i][1] * y.dims[i][2];
     }
-    if ((err = rdg_gguf_writer_begin(w, e)) || (err = write_tensors(&y, w, e)) || (err = rdg_gguf_writer_finish(w, e)))
+    if ((err = rdg_gguf_writer_begin(w, e)) || (err = write_tensors(&y, w, e)) ||
+        (err = rdg_gguf_writer_finish(w, e)))
         goto done;
     *bytes = rdg_gguf_writer_bytes(w);
 done:

@@ -18,7 +18,11 @@ static void verify_shapes(const rdg_gguf *g, void (*problem)(void *user, const c
     rdg_error e = {0};
     rdg_model *m = rdg_alloc(sizeof *m);
     rdg_plan *plan = NULL;
-    rdg_plan_options o = {.n_tokens = 1, .n_outputs = 1, .n_ctx = 1, .n_batch = 1, .kv_type_k = RDG_TYPE_F32,
+    rdg_plan_options o = {.n_tokens = 1,
+                          .n_outputs = 1,
+                          .n_ctx = 1,
+                          .n_batch = 1,
+                          .kv_type_k = RDG_TYPE_F32,
                           .kv_type_v = RDG_TYPE_F32};
     if (!m) {
         problem(user, "no memory to check the shapes");
@@ -45,15 +49,16 @@ static rdg_err verify_checksums(const rdg_gguf *g, void (*problem)(void *user, c
     rdg_err err = rdg_checksum_verify(g, log, bad, &n_bad, e);
     for (int64_t i = 0; i < n && !err && n_bad; i++) {
         if (!bad[i]) continue;
-        snprintf(line, sizeof line, "tensor '%s': its data does not match its checksum", rdg_gguf_tensor_at(g, i)->name);
+        snprintf(line, sizeof line, "tensor '%s': its data does not match its checksum",
+                 rdg_gguf_tensor_at(g, i)->name);
         problem(user, line);
     }
     rdg_free(bad);
     return err == RDG_E_NOT_FOUND ? RDG_OK : err;
 }
 
-static rdg_err verify_values(const rdg_gguf *g, int n_threads, void (*problem)(void *user, const char *text), void *user,
-                             const rdg_log *log, rdg_error *e)
+static rdg_err verify_values(const rdg_gguf *g, int n_threads, void (*problem)(void *user, const char *text),
+                             void *user, const rdg_log *log, rdg_error *e)
 {
     rdg_verify_result r;
     rdg_err err = rdg_gguf_verify(g, n_threads, log, &r, e);
@@ -62,8 +67,8 @@ static rdg_err verify_values(const rdg_gguf *g, int n_threads, void (*problem)(v
     return err;
 }
 
-rdg_err rdg_model_verify(const rdg_gguf *g, int n_threads, void (*problem)(void *user, const char *text), void *user,
-                         const rdg_log *log, rdg_error *e)
+rdg_err rdg_model_verify(const rdg_gguf *g, int n_threads, void (*problem)(void *user, const char *text),
+                         void *user, const rdg_log *log, rdg_error *e)
 {
     if (is_model(g)) verify_shapes(g, problem, user);
     rdg_err err = verify_values(g, n_threads, problem, user, log, e);

@@ -1,6 +1,6 @@
-/* The CPU executor. A whole plan is one run of the thread pool: every thread walks the node list, takes chunks of a
- * node's items from a shared counter and meets the others at a barrier between nodes. Weights are read where they lie
- * in the file's map. */
+/* The CPU executor. A whole plan is one run of the thread pool: every thread walks the node list, takes
+ * chunks of a node's items from a shared counter and meets the others at a barrier between nodes. Weights are
+ * read where they lie in the file's map. */
 #include "graph/exec.h"
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -57,15 +57,16 @@ static rdg_err make_state(cpu_exec *x, const rdg_state *s, cpu_state **out, rdg_
     size_t bytes = (size_t)rdg_tensor_bytes(&s->shape);
     cpu_state *found = find_state(x, s->kind, s->index);
     if (found && found->bytes != bytes)
-        return rdg_fail(e, RDG_E_INTERNAL, "state %d of kind %d has two sizes: %zu and %zu bytes", s->index, s->kind,
-                        found->bytes, bytes);
+        return rdg_fail(e, RDG_E_INTERNAL, "state %d of kind %d has two sizes: %zu and %zu bytes", s->index,
+                        s->kind, found->bytes, bytes);
     if (!found) {
         if (!rdg_grow(&x->states, x->n_states, &x->cap_states, sizeof *x->states))
             return rdg_fail(e, RDG_E_NOMEM, "no memory for the session's states");
         /* calloc gives untouched zero pages: a large context costs memory only as it fills */
         void *data = rdg_alloc(bytes);
         if (!data)
-            return rdg_fail(e, RDG_E_NOMEM, "no memory for %zu bytes of KV cache; use a smaller context (-c)", bytes);
+            return rdg_fail(e, RDG_E_NOMEM, "no memory for %zu bytes of KV cache; use a smaller context (-c)",
+                            bytes);
         found = &x->states[x->n_states++];
         *found = (cpu_state){.kind = s->kind, .index = s->index, .data = data, .bytes = bytes};
         x->base.state_bytes += bytes;
@@ -116,7 +117,9 @@ static void *value_address(cpu_exec *x, const cpu_prepared *c, rdg_value_id id)
     switch (v->kind) {
     case RDG_VALUE_WEIGHT: base = (char *)v->weight->data; break;
     case RDG_VALUE_INPUT: base = input_address(c, id); break;
-    case RDG_VALUE_STATE: base = find_state(x, p->states[v->state_key].kind, p->states[v->state_key].index)->data; break;
+    case RDG_VALUE_STATE:
+        base = find_state(x, p->states[v->state_key].kind, p->states[v->state_key].index)->data;
+        break;
     case RDG_VALUE_SCRATCH:
     case RDG_VALUE_OUTPUT: base = x->scratch + v->place; break;
     case RDG_VALUE_VIEW: break; /* a view's base is never a view */
@@ -133,7 +136,8 @@ static void bind(cpu_exec *x, cpu_prepared *c)
                 c->nodes[i].call.operand[k].data = value_address(x, c, plan->nodes[i].operand[k]);
 }
 
-/* One block serves all plans: it is as large as the largest needs. Growing moves it, so every plan is bound again. */
+/* One block serves all plans: it is as large as the largest needs. Growing moves it, so every plan is bound
+ * again. */
 static rdg_err reserve_scratch(cpu_exec *x, const cpu_prepared *c, rdg_error *e)
 {
     size_t plan_bytes = (size_t)rdg_round_up(c->base.plan->scratch_bytes, 256), bytes;
@@ -141,7 +145,8 @@ static rdg_err reserve_scratch(cpu_exec *x, const cpu_prepared *c, rdg_error *e)
         return rdg_fail(e, RDG_E_LIMIT, "the plan's scratch memory is too large");
     if (bytes <= x->scratch_bytes) return RDG_OK;
     char *fresh = rdg_alloc_aligned(4096, bytes);
-    if (!fresh) return rdg_fail(e, RDG_E_NOMEM, "no memory for %zu bytes of scratch; use a smaller batch", bytes);
+    if (!fresh)
+        return rdg_fail(e, RDG_E_NOMEM, "no memory for %zu bytes of scratch; use a smaller batch", bytes);
     rdg_free(x->scratch);
     x->scratch = fresh;
     x->scratch_bytes = bytes;
@@ -173,7 +178,8 @@ static rdg_err cpu_prepare(rdg_exec *base, rdg_plan *plan, rdg_prepared **out, r
     c->base.plan = plan;
     c->nodes = rdg_alloc_array(plan->n_nodes, sizeof *c->nodes);
     c->counters = rdg_alloc_array(plan->n_nodes * MAX_PHASES, sizeof *c->counters);
-    c->inputs = rdg_alloc_array((size_t)(2 * plan->options.n_tokens + plan->options.n_outputs), sizeof *c->inputs);
+    c->inputs =
+        rdg_alloc_array((size_t)(2 * plan->options.n_tokens + plan->options.n_outputs), sizeof *c->inputs);
     if (!c->nodes || !c->counters || !c->inputs ||
         !rdg_grow(&x->prepared, x->n_prepared, &x->cap_prepared, sizeof *x->prepared)) {
         err = rdg_fail(e, RDG_E_NOMEM, "no memory for a plan of %zu operations", plan->n_nodes);
@@ -216,7 +222,9 @@ static void run_phase(const run_context *r, size_t i, int phase, int thread, int
     const cpu_node *n = &r->c->nodes[i];
     int64_t n_items = n->n_items[phase];
     atomic_llong *counter = &r->c->counters[i * MAX_PHASES + (size_t)phase];
-    rdg_cpu_task task = {.phase = phase, .thread = thread, .n_threads = n_threads,
+    rdg_cpu_task task = {.phase = phase,
+                         .thread = thread,
+                         .n_threads = n_threads,
                          .scratch = r->x->scratch + rdg_round_up(r->c->base.plan->scratch_bytes, 256)};
     int64_t grab = RDG_MAX(n_items / ((int64_t)n_threads * GRABS_PER_THREAD), 1);
     for (;;) {
@@ -269,7 +277,8 @@ static rdg_err cpu_run(rdg_exec *base, rdg_prepared *prepared, const rdg_step *s
     return RDG_OK;
 }
 
-static rdg_err state_range(cpu_exec *x, rdg_state_kind kind, int32_t index, size_t bytes, cpu_state **out, rdg_error *e)
+static rdg_err state_range(cpu_exec *x, rdg_state_kind kind, int32_t index, size_t bytes, cpu_state **out,
+                           rdg_error *e)
 {
     *out = find_state(x, kind, index);
     if (!*out) return rdg_fail(e, RDG_E_NOT_FOUND, "the session has no state %d of kind %d", index, kind);
@@ -278,7 +287,8 @@ static rdg_err state_range(cpu_exec *x, rdg_state_kind kind, int32_t index, size
     return RDG_OK;
 }
 
-static rdg_err cpu_read_state(rdg_exec *base, rdg_state_kind kind, int32_t index, void *dst, size_t bytes, rdg_error *e)
+static rdg_err cpu_read_state(rdg_exec *base, rdg_state_kind kind, int32_t index, void *dst, size_t bytes,
+                              rdg_error *e)
 {
     cpu_state *s;
     rdg_err err = state_range((cpu_exec *)base, kind, index, bytes, &s, e);
@@ -286,8 +296,8 @@ static rdg_err cpu_read_state(rdg_exec *base, rdg_state_kind kind, int32_t index
     return err;
 }
 
-static rdg_err cpu_write_state(rdg_exec *base, rdg_state_kind kind, int32_t index, const void *src, size_t bytes,
-                               rdg_error *e)
+static rdg_err cpu_write_state(rdg_exec *base, rdg_state_kind kind, int32_t index, const void *src,
+                               size_t bytes, rdg_error *e)
 {
     cpu_state *s;
     rdg_err err = state_range((cpu_exec *)base, kind, index, bytes, &s, e);

@@ -1,5 +1,5 @@
-/* Passes over the node list. Each looks for one pattern, rewrites it in place and leaves dead nodes behind, which the
- * last pass drops. A pass changes what is launched, never what is computed beyond rounding. */
+/* Passes over the node list. Each looks for one pattern, rewrites it in place and leaves dead nodes behind,
+ * which the last pass drops. A pass changes what is launched, never what is computed beyond rounding. */
 #include "graph/plan_internal.h"
 #include "ops/add/add.h"
 #include "ops/combine/combine.h"
@@ -44,10 +44,11 @@ static void fuse_residual(rdg_plan *p)
             continue;
         }
         const rdg_add_params *ap = (const rdg_add_params *)add->params;
-        rdg_value_id result = product->operand[out_slot], a = add->operand[RDG_ADD_A], b = add->operand[RDG_ADD_B];
+        rdg_value_id result = product->operand[out_slot], a = add->operand[RDG_ADD_A],
+                     b = add->operand[RDG_ADD_B];
         rdg_value_id other = b == result ? a : b;
-        if (product->operand[residual_slot] != RDG_NO_VALUE || (a != result && b != result) || other == RDG_NO_VALUE ||
-            other == result || ap->a_scale != 1.0f || ap->b_scale != 1.0f)
+        if (product->operand[residual_slot] != RDG_NO_VALUE || (a != result && b != result) ||
+            other == RDG_NO_VALUE || other == result || ap->a_scale != 1.0f || ap->b_scale != 1.0f)
             continue;
         if (!same_shape(p, other, result) || count_reads(p, result) != 1 ||
             p->values[result].kind != RDG_VALUE_SCRATCH)

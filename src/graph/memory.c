@@ -1,4 +1,5 @@
-/* Lifetimes and the memory plan: which scratch values may share bytes because they never live at the same time. */
+/* Lifetimes and the memory plan: which scratch values may share bytes because they never live at the same
+ * time. */
 #include "graph/plan_internal.h"
 
 #include <stdlib.h>
@@ -39,8 +40,10 @@ static int larger_first(const void *a, const void *b)
     return x->value < y->value ? -1 : x->value > y->value;
 }
 
-/* Lowest offset at which `bytes` fit beside every placed value that lives at the same time. O(placed^2) at worst. */
-static int64_t lowest_fit(const rdg_plan *p, const placement *placed, size_t n_placed, const rdg_value *v, int64_t bytes)
+/* Lowest offset at which `bytes` fit beside every placed value that lives at the same time. O(placed^2) at
+ * worst. */
+static int64_t lowest_fit(const rdg_plan *p, const placement *placed, size_t n_placed, const rdg_value *v,
+                          int64_t bytes)
 {
     int64_t offset = 0;
     for (bool moved = true; moved;) {

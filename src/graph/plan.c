@@ -1,5 +1,5 @@
-/* The plan's container: values, nodes, states, and the generic part of building. The operations that model files append
- * are in build.c, memory placement in memory.c. */
+/* The plan's container: values, nodes, states, and the generic part of building. The operations that model
+ * files append are in build.c, memory placement in memory.c. */
 #include "graph/plan_internal.h"
 #include "ops/attention/attention.h"
 
@@ -13,8 +13,8 @@ rdg_err rdg_plan_create(const rdg_gguf *g, const rdg_plan_options *o, rdg_plan *
     if (o->n_tokens < 1 || o->n_outputs < 0 || o->n_outputs > o->n_tokens || o->n_ctx < o->n_tokens ||
         o->n_batch < o->n_tokens)
         return rdg_fail(e, RDG_E_ARGUMENT,
-                        "a plan for %" PRId64 " tokens, %" PRId64 " outputs, context %" PRId64 ", batch %" PRId64
-                        " is not possible",
+                        "a plan for %" PRId64 " tokens, %" PRId64 " outputs, context %" PRId64
+                        ", batch %" PRId64 " is not possible",
                         o->n_tokens, o->n_outputs, o->n_ctx, o->n_batch);
     rdg_plan *p = rdg_alloc(sizeof *p);
     if (!p) return rdg_fail(e, RDG_E_NOMEM, "no memory for a plan");
@@ -73,12 +73,18 @@ rdg_value_id rdg_plan_new_value(rdg_plan *p, rdg_value_kind kind, const char *na
         rdg_plan_fail(p, RDG_E_NOMEM, "no memory for a plan of %zu values", p->n_values);
         return RDG_NO_VALUE;
     }
-    p->values[p->n_values] = (rdg_value){.kind = kind, .name = name, .shape = *shape, .base = RDG_NO_VALUE,
-                                         .place = -1, .first_use = -1, .last_use = -1};
+    p->values[p->n_values] = (rdg_value){.kind = kind,
+                                         .name = name,
+                                         .shape = *shape,
+                                         .base = RDG_NO_VALUE,
+                                         .place = -1,
+                                         .first_use = -1,
+                                         .last_use = -1};
     return (rdg_value_id)p->n_values++;
 }
 
-void rdg_plan_append(rdg_plan *p, const rdg_op *op, const rdg_value_id *operands, const void *params, const char *tag)
+void rdg_plan_append(rdg_plan *p, const rdg_op *op, const rdg_value_id *operands, const void *params,
+                     const char *tag)
 {
     if (rdg_plan_failed(p)) return;
     if (!rdg_grow(&p->nodes, p->n_nodes, &p->cap_nodes, sizeof *p->nodes)) {
@@ -87,7 +93,8 @@ void rdg_plan_append(rdg_plan *p, const rdg_op *op, const rdg_value_id *operands
     }
     rdg_node *node = &p->nodes[p->n_nodes++];
     *node = (rdg_node){.op = op, .layer = p->layer, .tag = tag};
-    for (int i = 0; i < RDG_MAX_OPERANDS; i++) node->operand[i] = i < op->n_operands ? operands[i] : RDG_NO_VALUE;
+    for (int i = 0; i < RDG_MAX_OPERANDS; i++)
+        node->operand[i] = i < op->n_operands ? operands[i] : RDG_NO_VALUE;
     if (params) memcpy(node->params, params, op->param_bytes);
 }
 
@@ -102,16 +109,20 @@ const rdg_tensor *rdg_plan_shape(const rdg_plan *p, rdg_value_id v)
     return v >= 0 && (size_t)v < p->n_values ? &p->values[v].shape : &none;
 }
 
-/* Weights ----------------------------------------------------------------------------------------------------- */
+/* Weights
+ * ----------------------------------------------------------------------------------------------------- */
 
-static rdg_value_id find_weight(rdg_plan *p, const char *name, int64_t d0, int64_t d1, int64_t d2, bool required)
+static rdg_value_id find_weight(rdg_plan *p, const char *name, int64_t d0, int64_t d1, int64_t d2,
+                                bool required)
 {
     if (rdg_plan_failed(p)) return RDG_NO_VALUE;
     const rdg_gguf_tensor *t = rdg_gguf_tensor_find(p->gguf, name);
     if (!t) {
         if (required)
-            rdg_plan_fail(p, RDG_E_MALFORMED, "tensor '%s' is missing; the file is incomplete or was converted for another "
-                          "architecture", name);
+            rdg_plan_fail(p, RDG_E_MALFORMED,
+                          "tensor '%s' is missing; the file is incomplete or was converted for another "
+                          "architecture",
+                          name);
         return RDG_NO_VALUE;
     }
     int64_t want[4] = {d0, d1 ? d1 : 1, d2 ? d2 : 1, 1};
@@ -142,7 +153,8 @@ rdg_value_id rdg_plan_weight_optional(rdg_plan *p, const char *name, int64_t d0,
     return find_weight(p, name, d0, d1, d2, false);
 }
 
-static rdg_value_id find_block_weight(rdg_plan *p, const char *name, int64_t d0, int64_t d1, int64_t d2, bool required)
+static rdg_value_id find_block_weight(rdg_plan *p, const char *name, int64_t d0, int64_t d1, int64_t d2,
+                                      bool required)
 {
     char full[128];
     snprintf(full, sizeof full, "blk.%d.%s", p->layer, name);
@@ -159,7 +171,8 @@ rdg_value_id rdg_plan_block_weight_optional(rdg_plan *p, const char *name, int64
     return find_block_weight(p, name, d0, d1, d2, false);
 }
 
-/* Views ------------------------------------------------------------------------------------------------------- */
+/* Views
+ * ------------------------------------------------------------------------------------------------------- */
 
 static rdg_value_id new_view(rdg_plan *p, rdg_value_id x, int64_t offset_bytes, const rdg_tensor *shape)
 {
@@ -184,9 +197,12 @@ rdg_value_id rdg_plan_reshape(rdg_plan *p, rdg_value_id x, int64_t d0, int64_t d
         return RDG_NO_VALUE;
     }
     if (rdg_tensor_dense(s)) return new_view(p, x, 0, &fresh);
-    /* Rows apart from each other (a slice of a fused product): dim 0 may be split into heads, nothing else. */
-    if (s->dim[2] != 1 || s->dim[3] != 1 || fresh.dim[0] * fresh.dim[1] != s->dim[0] || fresh.dim[2] != s->dim[1]) {
-        rdg_plan_fail(p, RDG_E_INTERNAL, "reshape of the strided value '%s' is not possible", p->values[x].name);
+    /* Rows apart from each other (a slice of a fused product): dim 0 may be split into heads, nothing else.
+     */
+    if (s->dim[2] != 1 || s->dim[3] != 1 || fresh.dim[0] * fresh.dim[1] != s->dim[0] ||
+        fresh.dim[2] != s->dim[1]) {
+        rdg_plan_fail(p, RDG_E_INTERNAL, "reshape of the strided value '%s' is not possible",
+                      p->values[x].name);
         return RDG_NO_VALUE;
     }
     fresh.stride[2] = s->stride[1];
@@ -207,7 +223,8 @@ rdg_value_id rdg_plan_slice(rdg_plan *p, rdg_value_id x, int64_t first, int64_t 
     return new_view(p, x, first * s.stride[0], &s);
 }
 
-/* Calls ------------------------------------------------------------------------------------------------------- */
+/* Calls
+ * ------------------------------------------------------------------------------------------------------- */
 
 void rdg_plan_call(const rdg_plan *p, size_t i, rdg_op_call *call)
 {
@@ -226,7 +243,8 @@ void rdg_plan_call(const rdg_plan *p, size_t i, rdg_op_call *call)
 
 rdg_err rdg_plan_finish(rdg_plan *p, bool fuse, rdg_error *e)
 {
-    if (!rdg_plan_failed(p) && p->logits == RDG_NO_VALUE && p->options.n_outputs > 0 && !p->options.embeddings)
+    if (!rdg_plan_failed(p) && p->logits == RDG_NO_VALUE && p->options.n_outputs > 0 &&
+        !p->options.embeddings)
         rdg_plan_fail(p, RDG_E_INTERNAL, "the model file declared no logits");
     if (!rdg_plan_failed(p)) rdg_plan_fuse(p, fuse);
     for (size_t i = 0; i < p->n_nodes && !rdg_plan_failed(p); i++) {
@@ -254,8 +272,8 @@ void rdg_plan_describe(const rdg_plan *p, rdg_buf *out)
             if (n->operand[k] == RDG_NO_VALUE) continue;
             const rdg_value *v = &p->values[n->operand[k]];
             rdg_buf_printf(out, " %s=%s%s[%" PRId64 ",%" PRId64 ",%" PRId64 "]", n->op->operands[k].name,
-                           v->name ? v->name : "", rdg_type_name(v->shape.type), v->shape.dim[0], v->shape.dim[1],
-                           v->shape.dim[2]);
+                           v->name ? v->name : "", rdg_type_name(v->shape.type), v->shape.dim[0],
+                           v->shape.dim[1], v->shape.dim[2]);
         }
         rdg_buf_putc(out, '\n');
     }

@@ -6,7 +6,8 @@
 
 rdg_value_id rdg_plan_new_value(rdg_plan *p, rdg_value_kind kind, const char *name, const rdg_tensor *shape);
 /* Appends a node; operands has op->n_operands entries, params op->param_bytes bytes (or NULL). */
-void rdg_plan_append(rdg_plan *p, const rdg_op *op, const rdg_value_id *operands, const void *params, const char *tag);
+void rdg_plan_append(rdg_plan *p, const rdg_op *op, const rdg_value_id *operands, const void *params,
+                     const char *tag);
 /* The value that owns v's memory: v itself or a view's base. */
 static inline rdg_value_id rdg_plan_base(const rdg_plan *p, rdg_value_id v)
 {
@@ -14,6 +15,6 @@ static inline rdg_value_id rdg_plan_base(const rdg_plan *p, rdg_value_id v)
 }
 
 void rdg_plan_fuse(rdg_plan *p, bool merge); /* fuse.c: dead nodes always go, merging is optional */
-void rdg_plan_place(rdg_plan *p); /* memory.c: first and last uses, then places */
+void rdg_plan_place(rdg_plan *p);            /* memory.c: first and last uses, then places */
 
 #endif

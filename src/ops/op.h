@@ -1,8 +1,9 @@
 /* What an operation is: contract, cost, reference, tolerance, and a table of variants (its fast versions).
  *
- * One folder per operation holds everything: `<op>.h` (contract and parameters), `<op>.c` (descriptor), the variants
- * and the cases worth checking. `registry.c` lists the descriptors. The plan (src/graph) is a list of calls; the CPU
- * executor, the GPU recorders, `ridge check` and the profiler all work from these tables. */
+ * One folder per operation holds everything: `<op>.h` (contract and parameters), `<op>.c` (descriptor), the
+ * variants and the cases worth checking. `registry.c` lists the descriptors. The plan (src/graph) is a list
+ * of calls; the CPU executor, the GPU recorders, `ridge check` and the profiler all work from these tables.
+ */
 #ifndef RDG_OPS_OP_H
 #define RDG_OPS_OP_H
 
@@ -21,11 +22,11 @@ struct rdg_buffer; /* device/device.h */
  * A row (dim[0] elements) is always contiguous: stride[0] is the bytes of one block of the type. */
 typedef struct rdg_tensor {
     rdg_type type;
-    int64_t dim[4];             /* dim[0] == 0: the operand is absent */
-    int64_t stride[4];          /* bytes from one index to the next; [0] = bytes of a block */
-    void *data;                 /* host address, or NULL when it lives on a device only */
-    struct rdg_buffer *buffer;  /* device buffer, or NULL */
-    uint64_t buffer_offset;     /* bytes */
+    int64_t dim[4];            /* dim[0] == 0: the operand is absent */
+    int64_t stride[4];         /* bytes from one index to the next; [0] = bytes of a block */
+    void *data;                /* host address, or NULL when it lives on a device only */
+    struct rdg_buffer *buffer; /* device buffer, or NULL */
+    uint64_t buffer_offset;    /* bytes */
 } rdg_tensor;
 
 static inline bool rdg_tensor_present(const rdg_tensor *t)
@@ -47,8 +48,8 @@ static inline void *rdg_tensor_row(const rdg_tensor *t, int64_t i1, int64_t i2, 
 }
 /* Fills type, dim and dense strides; data and buffer are cleared. */
 void rdg_tensor_init(rdg_tensor *t, rdg_type type, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
-bool rdg_tensor_dense(const rdg_tensor *t);      /* strides are those of rdg_tensor_init */
-int64_t rdg_tensor_bytes(const rdg_tensor *t);   /* of a dense tensor of this shape: the compulsory bytes */
+bool rdg_tensor_dense(const rdg_tensor *t);    /* strides are those of rdg_tensor_init */
+int64_t rdg_tensor_bytes(const rdg_tensor *t); /* of a dense tensor of this shape: the compulsory bytes */
 /* One element as double, whatever the type (slow: for references and tests). */
 double rdg_tensor_get(const rdg_tensor *t, int64_t i0, int64_t i1, int64_t i2, int64_t i3);
 
@@ -64,8 +65,8 @@ typedef struct rdg_op_call {
         double align_f64;
         void *align_ptr;
     } params;
-    /* For cost and launch shapes of operations whose work depends on positions held in a tensor: keys the last token
-     * of the call can see (position + 1). 0 where it does not apply. */
+    /* For cost and launch shapes of operations whose work depends on positions held in a tensor: keys the
+     * last token of the call can see (position + 1). 0 where it does not apply. */
     int64_t n_visible;
 } rdg_op_call;
 
@@ -83,23 +84,29 @@ typedef struct rdg_operand_spec {
 /* Exact, from shapes and types alone (and n_visible). */
 typedef struct rdg_cost {
     double bytes_read, bytes_written; /* compulsory: each operand's used part once */
-    double flops;                     /* useful floating-point or multiply-accumulate work; a fused multiply-add is 2 */
+    double flops; /* useful floating-point or multiply-accumulate work; a fused multiply-add is 2 */
 } rdg_cost;
 
 typedef enum rdg_tolerance_kind {
     RDG_TOLERANCE_INHERIT,    /* a variant's: the operation's applies */
     RDG_TOLERANCE_EXACT,      /* equal bits of the output type (copies, integers, dequantisation) */
     RDG_TOLERANCE_ULP,        /* elementwise: |got - ref| <= bound * ulp(ref) + bound * FLT_MIN */
-    RDG_TOLERANCE_NORMALISED, /* sums: ||got - ref|| <= bound * ||size|| per output row, and no element off by more than
-                               * 8 * bound * size + bound * |ref|. The size of an element is the operation's
-                               * `magnitude`, or the root mean square of the reference's row */
+    RDG_TOLERANCE_NORMALISED, /* sums: ||got - ref|| <= bound * ||size|| per output row, and no element off by
+                               * more than 8 * bound * size + bound * |ref|. The size of an element is the
+                               * operation's `magnitude`, or the root mean square of the reference's row */
 } rdg_tolerance_kind;
 typedef struct rdg_tolerance {
     rdg_tolerance_kind kind;
     double bound;
 } rdg_tolerance;
 
-typedef enum rdg_backend { RDG_BACKEND_CPU, RDG_BACKEND_VULKAN, RDG_BACKEND_CUDA, RDG_BACKEND_METAL, RDG_BACKEND_COUNT } rdg_backend;
+typedef enum rdg_backend {
+    RDG_BACKEND_CPU,
+    RDG_BACKEND_VULKAN,
+    RDG_BACKEND_CUDA,
+    RDG_BACKEND_METAL,
+    RDG_BACKEND_COUNT
+} rdg_backend;
 const char *rdg_backend_name(rdg_backend b); /* "cpu", "vulkan", … */
 
 /* A CPU kernel works on independent items; which thread does which item must not change the result. */
@@ -107,11 +114,12 @@ typedef struct rdg_cpu_task {
     int phase;
     int64_t begin, end; /* items [begin, end) */
     int thread, n_threads;
-    void *scratch;      /* scratch_bytes, shared by all threads of the call, 64-byte aligned, contents undefined */
+    void *scratch; /* scratch_bytes, shared by all threads of the call, 64-byte aligned, contents undefined */
 } rdg_cpu_task;
 typedef struct rdg_cpu_kernel {
-    int n_phases;                                                 /* >= 1; a barrier stands between phases */
-    int64_t (*n_items)(const rdg_op_call *call, int phase);       /* sized so that one item is >= about 1 us of work */
+    int n_phases; /* >= 1; a barrier stands between phases */
+    int64_t (*n_items)(const rdg_op_call *call,
+                       int phase); /* sized so that one item is >= about 1 us of work */
     size_t (*scratch_bytes)(const rdg_op_call *call, int n_threads); /* NULL = none */
     void (*run)(const rdg_op_call *call, const rdg_cpu_task *task);
 } rdg_cpu_kernel;
@@ -119,44 +127,51 @@ typedef struct rdg_cpu_kernel {
 struct rdg_gpu_kernel; /* ops/gpu.h: module, specialisation constants, push constants, grid */
 
 typedef struct rdg_variant {
-    const char *name;       /* <format or type>_<backend or isa>_<idea>: "q4_k_avx512_vnni" */
-    const char *source;     /* path of the file that holds it */
+    const char *name;   /* <format or type>_<backend or isa>_<idea>: "q4_k_avx512_vnni" */
+    const char *source; /* path of the file that holds it */
     rdg_backend backend;
     uint32_t requires_mask; /* CPU: RDG_CPU_* bits; GPU: RDG_GPU_* bits */
-    bool (*accepts)(const rdg_op_call *call); /* shapes and types it handles; NULL = all the operation allows */
-    const rdg_cpu_kernel *cpu;                /* backend CPU */
-    const struct rdg_gpu_kernel *gpu;         /* other backends */
-    rdg_tolerance tolerance;                  /* INHERIT, or its own with the reason in a comment */
-    /* For variants that round activations to 8 bits: what holds when that loses nothing, because the activations are a
-     * power of two times integers up to 127. INHERIT: no difference. Finds errors that `tolerance` would hide. */
+    bool (*accepts)(
+        const rdg_op_call *call);     /* shapes and types it handles; NULL = all the operation allows */
+    const rdg_cpu_kernel *cpu;        /* backend CPU */
+    const struct rdg_gpu_kernel *gpu; /* other backends */
+    rdg_tolerance tolerance;          /* INHERIT, or its own with the reason in a comment */
+    /* For variants that round activations to 8 bits: what holds when that loses nothing, because the
+     * activations are a power of two times integers up to 127. INHERIT: no difference. Finds errors that
+     * `tolerance` would hide. */
     rdg_tolerance grid_tolerance;
 } rdg_variant;
 
-/* Shapes worth checking. `make` fills shapes, types, strides and params of a call (no data) and a name; it returns false
- * when i is past the last case. The checker allocates, fills inputs with seeded random data, and calls `prepare` for
- * operands whose values have a meaning (indices, positions). */
+/* Shapes worth checking. `make` fills shapes, types, strides and params of a call (no data) and a name; it
+ * returns false when i is past the last case. The checker allocates, fills inputs with seeded random data,
+ * and calls `prepare` for operands whose values have a meaning (indices, positions). */
 enum { RDG_CASE_NAME_BYTES = 96 };
 typedef struct rdg_case_set {
     bool (*make)(int i, rdg_op_call *call, char name[RDG_CASE_NAME_BYTES]);
-    void (*prepare)(int i, rdg_op_call *call, uint64_t seed); /* NULL = nothing special; host data is allocated */
-    int (*alias)(int i, int operand); /* the operand whose memory this one shares (in place), or -1; NULL = none does */
+    void (*prepare)(int i, rdg_op_call *call,
+                    uint64_t seed); /* NULL = nothing special; host data is allocated */
+    int (*alias)(
+        int i,
+        int operand); /* the operand whose memory this one shares (in place), or -1; NULL = none does */
 } rdg_case_set;
 
 struct rdg_op {
     const char *name;
-    const char *summary;  /* the formula, one line */
+    const char *summary; /* the formula, one line */
     const rdg_operand_spec *operands;
     int n_operands;
     size_t param_bytes;
     /* Shapes, types, aliasing and parameters fit the contract; the message names operand and dimension. */
     rdg_err (*check)(const rdg_op_call *call, rdg_error *e);
     void (*cost)(const rdg_op_call *call, rdg_cost *cost);
-    /* Double-precision reference. out[k] is a dense double array of operand k's shape for each OUT operand (index by
-     * operand number, NULL for inputs); for INOUT it holds the old values on entry. Inputs are read from the call. */
+    /* Double-precision reference. out[k] is a dense double array of operand k's shape for each OUT operand
+     * (index by operand number, NULL for inputs); for INOUT it holds the old values on entry. Inputs are read
+     * from the call. */
     rdg_err (*reference)(const rdg_op_call *call, double *const *out, rdg_error *e);
     rdg_tolerance tolerance;
-    /* NORMALISED sums: the size that the rounding error of each output element is measured by, as reference() gives its
-     * value. A sum of products that cancels has the rounding errors of its terms. NULL: the reference's row decides. */
+    /* NORMALISED sums: the size that the rounding error of each output element is measured by, as reference()
+     * gives its value. A sum of products that cancels has the rounding errors of its terms. NULL: the
+     * reference's row decides. */
     rdg_err (*magnitude)(const rdg_op_call *call, double *const *out, rdg_error *e);
     const rdg_variant *const *variants; /* best first; NULL-terminated list of rows */
     const rdg_case_set *cases;
@@ -167,9 +182,10 @@ struct rdg_op {
 int rdg_op_count(void);
 const rdg_op *rdg_op_at(int i);
 const rdg_op *rdg_op_find(const char *name); /* NULL if unknown */
-/* First row of this backend whose requirements are met by `features` and which accepts the call; a row whose name is
- * `wanted` comes first when it qualifies. NULL if there is none. */
-const rdg_variant *rdg_op_select(const rdg_op_call *call, rdg_backend backend, uint32_t features, const char *wanted);
+/* First row of this backend whose requirements are met by `features` and which accepts the call; a row whose
+ * name is `wanted` comes first when it qualifies. NULL if there is none. */
+const rdg_variant *rdg_op_select(const rdg_op_call *call, rdg_backend backend, uint32_t features,
+                                 const char *wanted);
 /* op->check plus the generic rules: operands present, rows contiguous, sizes positive. */
 rdg_err rdg_op_check(const rdg_op_call *call, rdg_error *e);
 

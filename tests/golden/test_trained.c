@@ -1,10 +1,10 @@
-/* The trained demo models against reference.json: token ids of the prompts, the ten highest logits behind each prompt, 64
- * greedy tokens and the decoded text.
+/* The trained demo models against reference.json: token ids of the prompts, the ten highest logits behind
+ * each prompt, 64 greedy tokens and the decoded text.
  *
  *   test_trained MODEL_DIR…
  *
- * ridge-small is tested too when RIDGE_TEST_DATA names the folder that holds it. Converted to F32 and run with an F32 cache,
- * as the reference was. */
+ * ridge-small is tested too when RIDGE_TEST_DATA names the folder that holds it. Converted to F32 and run
+ * with an F32 cache, as the reference was. */
 #include "golden.h"
 
 enum { MAX_IDS = 256, TOP = 10 };
@@ -65,8 +65,11 @@ static rdg_err check_example(rdg_model *m, const json_t *x, outcome *o, rdg_erro
     int n_greedy = golden_ints(json_object_get(x, "greedy_tokens"), all + n_want, MAX_IDS);
     memcpy(all, want, (size_t)n_want * sizeof *all);
     if (!err) err = generate(s, n_vocab, greedy, n_greedy, e);
-    if (!err) o->greedy += n_greedy == 64 && memcmp(greedy, all + n_want, (size_t)n_greedy * sizeof *greedy) == 0;
-    if (!err) err = rdg_detokenize(rdg_model_tokenizer(m), all, (size_t)(n_want + n_greedy), false, &text, &n_text, e);
+    if (!err)
+        o->greedy += n_greedy == 64 && memcmp(greedy, all + n_want, (size_t)n_greedy * sizeof *greedy) == 0;
+    if (!err)
+        err = rdg_detokenize(rdg_model_tokenizer(m), all, (size_t)(n_want + n_greedy), false, &text, &n_text,
+                             e);
     const char *expected = json_string_value(json_object_get(x, "text"));
     if (!err) o->text += n_text == strlen(expected) && memcmp(text, expected, n_text) == 0;
     rdg_text_free(text);
@@ -95,11 +98,15 @@ static bool check(const char *dir)
         err = RDG_E_NOT_FOUND;
     }
     const json_t *examples = json_object_get(root, "examples");
-    for (size_t i = 0; i < json_array_size(examples) && !err; i++) err = check_example(m, json_array_get(examples, i), &o, &e);
-    bool ok = !err && o.examples > 0 && o.ids == o.examples && o.greedy == o.examples && o.text == o.examples && o.error <= bound;
-    if (err) printf("%s: %s: %s\n", dir, rdg_err_name(err), e.message);
-    else printf("%s: of %d prompts: ids %d, greedy %d, text %d; top-10 logits within %.2e: %s\n", dir, o.examples, o.ids,
-                o.greedy, o.text, o.error, ok ? "ok" : "FAIL");
+    for (size_t i = 0; i < json_array_size(examples) && !err; i++)
+        err = check_example(m, json_array_get(examples, i), &o, &e);
+    bool ok = !err && o.examples > 0 && o.ids == o.examples && o.greedy == o.examples &&
+              o.text == o.examples && o.error <= bound;
+    if (err)
+        printf("%s: %s: %s\n", dir, rdg_err_name(err), e.message);
+    else
+        printf("%s: of %d prompts: ids %d, greedy %d, text %d; top-10 logits within %.2e: %s\n", dir,
+               o.examples, o.ids, o.greedy, o.text, o.error, ok ? "ok" : "FAIL");
     rdg_model_release(m);
     json_decref(root);
     rdg_convert_result_finish(&result);

@@ -1,6 +1,6 @@
 /* Makes the Nth allocation or the Nth system call fail. Link a test with fault_dep (tests/meson.build), which
- * wraps the functions below in everything that is linked statically: all of ridge and the test itself. Counting is
- * off until fault_start, so the test's own calls outside are never hit. */
+ * wraps the functions below in everything that is linked statically: all of ridge and the test itself.
+ * Counting is off until fault_start, so the test's own calls outside are never hit. */
 #ifndef RDG_TESTS_FAULT_H
 #define RDG_TESTS_FAULT_H
 

@@ -29,7 +29,8 @@ static inline void check_error(rdg_err err, rdg_err expected, const rdg_error *e
 {
     if (err == expected && err == e->code && strstr(e->message, part)) return;
     print_error("%s:%d: %s: %s (expected %s), code %s: \"%s\" should hold \"%s\"\n", file, line, call,
-                rdg_err_name(err), rdg_err_name(expected), rdg_err_name(e->code), e->message, part ? part : "");
+                rdg_err_name(err), rdg_err_name(expected), rdg_err_name(e->code), e->message,
+                part ? part : "");
     _fail(file, line);
 }
 

@@ -330,8 +330,7 @@ static void overrides_and_pure(void **state)
     assert_int_equal(chosen(&l, "output.weight"), RDG_TYPE_Q4_K);
     assert_int_equal(chosen(&l, "blk.1.ffn_down.weight"), RDG_TYPE_Q8_0);
 
-    const rdg_tensor_override bad = {"blk(", RDG_TYPE_Q8_0},
-                              slow = {"^(([a-z0-9._])+)+[A-Z]", RDG_TYPE_Q8_0},
+    const rdg_tensor_override bad = {"blk(", RDG_TYPE_Q8_0}, slow = {"^(([a-z0-9._])+)+[A-Z]", RDG_TYPE_Q8_0},
                               unsupported = {"ffn", RDG_TYPE_IQ2_S};
     rq.n_overrides = 1;
     rq.overrides = &bad;

@@ -1,4 +1,5 @@
-/* act: out = cap * act(x / cap), elementwise; cap = 1 for a plain activation, the limit for soft-capping with TANH
+/* act: out = cap * act(x / cap), elementwise; cap = 1 for a plain activation, the limit for soft-capping with
+ * TANH
  *
  * x    F32 [n, n_rows…]; rows may be strided
  * out  F32, same shape; may be x itself

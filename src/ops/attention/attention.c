@@ -117,9 +117,14 @@ static const rdg_operand_spec operands[] = {{"q", RDG_OPERAND_IN},
                                             {"out", RDG_OPERAND_OUT}};
 static const rdg_variant *const variants[] = {
 #if defined(__x86_64__)
-    &rdg_attention_avx512, &rdg_attention_avx2,
+    &rdg_attention_avx512,
+    &rdg_attention_avx2,
 #endif
-    &rdg_attention_c, &rdg_attention_flash_vulkan, &rdg_attention_vulkan, &rdg_attention_flash_emulated, NULL};
+    &rdg_attention_c,
+    &rdg_attention_flash_vulkan,
+    &rdg_attention_vulkan,
+    &rdg_attention_flash_emulated,
+    NULL};
 
 const rdg_op rdg_op_attention = {
     .name = "attention",

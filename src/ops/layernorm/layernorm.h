@@ -1,4 +1,5 @@
-/* layernorm: out = weight * (x - mean(x)) / sqrt(var(x) + eps) + bias, population variance, over dim 0 of each row
+/* layernorm: out = weight * (x - mean(x)) / sqrt(var(x) + eps) + bias, population variance, over dim 0 of
+ * each row
  *
  * x       F32 [n, n_heads_or_tokens, n_tokens]; rows may be strided
  * weight  F32 [n] or [n, x.dim[1]]; optional: absent = 1

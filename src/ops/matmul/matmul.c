@@ -93,7 +93,7 @@ static const rdg_variant *const variants[] = {
 #if defined(__x86_64__)
     &rdg_matmul_q8_avx512, &rdg_matmul_float_avx512, &rdg_matmul_q8_avx2, &rdg_matmul_float_avx2,
 #endif
-    &rdg_matmul_any_c, &rdg_matmul_f16_vulkan, &rdg_matmul_vulkan, NULL};
+    &rdg_matmul_any_c,     &rdg_matmul_f16_vulkan,   &rdg_matmul_vulkan,  NULL};
 
 const rdg_op rdg_op_matmul = {
     .name = "matmul",

@@ -6,10 +6,11 @@
  * residual  F32  [n_rows, n_tokens]; optional; may be out itself
  * out       F32  [n_rows, n_tokens]; never overlaps weight or x
  *
- * Two operations share this contract and its descriptor functions: `matvec` (n_tokens <= RDG_MATVEC_MAX_TOKENS, bound by
- * reading the weights) and `matmul` (many tokens, bound by arithmetic). The plan picks by n_tokens. Variants may quantise
- * x to 8-bit blocks (Q8_0 for 32-element formats, Q8_K for 256-element ones): their tolerance says so.
- * Variants live one level further down, by block format: matvec/q4_k/, matmul/q4_k/, … */
+ * Two operations share this contract and its descriptor functions: `matvec` (n_tokens <=
+ * RDG_MATVEC_MAX_TOKENS, bound by reading the weights) and `matmul` (many tokens, bound by arithmetic). The
+ * plan picks by n_tokens. Variants may quantise x to 8-bit blocks (Q8_0 for 32-element formats, Q8_K for
+ * 256-element ones): their tolerance says so. Variants live one level further down, by block format:
+ * matvec/q4_k/, matmul/q4_k/, … */
 #ifndef RDG_OPS_MATMUL_H
 #define RDG_OPS_MATMUL_H
 #include "ops/op.h"

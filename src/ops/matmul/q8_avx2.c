@@ -179,4 +179,4 @@ const rdg_variant rdg_matmul_q8_avx2 = {.name = "q8_avx2",
                                         .accepts = accepts,
                                         .cpu = &kernel,
                                         .tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_TOLERANCE},
-    .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};
+                                        .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};

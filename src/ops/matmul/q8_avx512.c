@@ -212,7 +212,11 @@ static void run(const rdg_op_call *call, const rdg_cpu_task *task)
 
 static const rdg_cpu_kernel kernel = {2, n_items, scratch_bytes, run};
 const rdg_variant rdg_matmul_q8_avx512 = {
-    .name = "q8_avx512_vnni", .source = "src/ops/matmul/q8_avx512.c", .backend = RDG_BACKEND_CPU,
-    .requires_mask = RDG_CPU_AVX512, .accepts = accepts, .cpu = &kernel,
+    .name = "q8_avx512_vnni",
+    .source = "src/ops/matmul/q8_avx512.c",
+    .backend = RDG_BACKEND_CPU,
+    .requires_mask = RDG_CPU_AVX512,
+    .accepts = accepts,
+    .cpu = &kernel,
     .tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_TOLERANCE},
     .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};

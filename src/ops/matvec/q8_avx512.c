@@ -178,12 +178,20 @@ static const rdg_cpu_kernel experts_kernel = {2, rdg_q8_experts_n_items, rdg_q8_
                                               run_experts};
 
 const rdg_variant rdg_matvec_q8_avx512 = {
-    .name = "q8_avx512_vnni", .source = "src/ops/matvec/q8_avx512.c", .backend = RDG_BACKEND_CPU,
-    .requires_mask = RDG_CPU_AVX512, .accepts = accepts_matvec, .cpu = &matvec_kernel,
+    .name = "q8_avx512_vnni",
+    .source = "src/ops/matvec/q8_avx512.c",
+    .backend = RDG_BACKEND_CPU,
+    .requires_mask = RDG_CPU_AVX512,
+    .accepts = accepts_matvec,
+    .cpu = &matvec_kernel,
     .tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_TOLERANCE},
     .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};
 const rdg_variant rdg_experts_q8_avx512 = {
-    .name = "q8_avx512_vnni", .source = "src/ops/matvec/q8_avx512.c", .backend = RDG_BACKEND_CPU,
-    .requires_mask = RDG_CPU_AVX512, .accepts = accepts_matvec, .cpu = &experts_kernel,
+    .name = "q8_avx512_vnni",
+    .source = "src/ops/matvec/q8_avx512.c",
+    .backend = RDG_BACKEND_CPU,
+    .requires_mask = RDG_CPU_AVX512,
+    .accepts = accepts_matvec,
+    .cpu = &experts_kernel,
     .tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_TOLERANCE},
     .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};

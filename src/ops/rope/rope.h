@@ -7,10 +7,10 @@
  *
  * theta_i = pos * freq_base^(-2i/n_dims) / factors[i]; e = theta_i; interpolated = freq_scale * theta_i
  * plain:  angle = interpolated
- * yarn (ext_factor != 0): ramp_i = 1 - clamp((i - corr_low) / max(0.001, corr_high - corr_low), 0, 1), times ext_factor;
- *         angle = interpolated * (1 - ramp_i) + e * ramp_i
- * a' = magnitude * (a cos - b sin), b' = magnitude * (a sin + b cos)
- * NORM: pairs (2i, 2i+1). NEOX: pairs (i, i + n_dims/2). Angles are computed in double or by an equally exact way. */
+ * yarn (ext_factor != 0): ramp_i = 1 - clamp((i - corr_low) / max(0.001, corr_high - corr_low), 0, 1), times
+ * ext_factor; angle = interpolated * (1 - ramp_i) + e * ramp_i a' = magnitude * (a cos - b sin), b' =
+ * magnitude * (a sin + b cos) NORM: pairs (2i, 2i+1). NEOX: pairs (i, i + n_dims/2). Angles are computed in
+ * double or by an equally exact way. */
 #ifndef RDG_OPS_ROPE_H
 #define RDG_OPS_ROPE_H
 #include "ops/op.h"
