@@ -19,6 +19,7 @@ extern const cli_command cmd_perplexity;
 extern const cli_command cmd_quantize;
 extern const cli_command cmd_run;
 extern const cli_command cmd_synth;
+extern const cli_command cmd_template;
 extern const cli_command cmd_tokenize;
 
 #endif
