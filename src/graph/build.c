@@ -109,11 +109,12 @@ rdg_value_id rdg_plan_rope(rdg_plan *p, rdg_value_id x, rdg_value_id factors, co
     return out;
 }
 
-/* Slots of a layer's cache: a window layer needs its window and one batch (a batch is stored before it is attended). */
+/* Slots of a layer's cache: a window layer needs its window and one batch (a batch is stored before it is attended).
+ * Kernels on matrix units read whole groups of 16 keys. */
 static int64_t cache_slots(const rdg_plan *p, int32_t window)
 {
-    int64_t need = window > 0 ? rdg_round_up(window + p->options.n_batch, 32) : p->options.n_ctx;
-    return RDG_MIN(need, p->options.n_ctx);
+    int64_t need = window > 0 ? window + p->options.n_batch : p->options.n_ctx;
+    return rdg_round_up(RDG_MIN(need, p->options.n_ctx), 32);
 }
 
 static rdg_value_id store(rdg_plan *p, rdg_value_id x, rdg_state_kind kind, rdg_type type, int64_t n_slots)
