@@ -51,7 +51,8 @@ static const rdg_pre_rule rules[] = {
     /* the fourth is published as \s+$, which takes quadratic time on long runs of spaces */
     {"deepseek-llm",
      {"[\\r\\n]",
-      "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-"
+      "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-"
+      "ჅᎠ-"
       "Ᏽᏸ-"
       "ᏽᲐ-"
       "ᲺᲽ-"
