@@ -13,9 +13,23 @@ extern "C" {
     X(F32, 0)                                                                                                \
     X(F16, 1)                                                                                                \
     X(Q4_0, 2)                                                                                               \
-    X(Q4_1, 3) X(Q8_0, 7) X(Q5_0, 8) X(Q5_1, 9) X(Q2_K, 10) X(Q3_K_S, 11) X(Q3_K_M, 12) X(Q3_K_L, 13)        \
-        X(Q4_K_S, 14) X(Q4_K_M, 15) X(Q5_K_S, 16) X(Q5_K_M, 17) X(Q6_K, 18) X(Q2_K_S, 21) X(IQ4_NL, 25)      \
-            X(IQ4_XS, 30) X(BF16, 32)
+    X(Q4_1, 3)                                                                                               \
+    X(Q8_0, 7)                                                                                               \
+    X(Q5_0, 8)                                                                                               \
+    X(Q5_1, 9)                                                                                               \
+    X(Q2_K, 10)                                                                                              \
+    X(Q3_K_S, 11)                                                                                            \
+    X(Q3_K_M, 12)                                                                                            \
+    X(Q3_K_L, 13)                                                                                            \
+    X(Q4_K_S, 14)                                                                                            \
+    X(Q4_K_M, 15)                                                                                            \
+    X(Q5_K_S, 16)                                                                                            \
+    X(Q5_K_M, 17)                                                                                            \
+    X(Q6_K, 18)                                                                                              \
+    X(Q2_K_S, 21)                                                                                            \
+    X(IQ4_NL, 25)                                                                                            \
+    X(IQ4_XS, 30)                                                                                            \
+    X(BF16, 32)
 typedef enum rdg_recipe {
 #define RDG_RECIPE_ENUM(name, id) RDG_RECIPE_##name = id,
     RDG_RECIPE_MAP(RDG_RECIPE_ENUM)

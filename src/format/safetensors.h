@@ -19,8 +19,17 @@
     X(F8_E5M2, 1)                                                                                            \
     X(F8_E4M3, 1)                                                                                            \
     X(F8_E8M0, 1)                                                                                            \
-    X(I16, 2) X(U16, 2) X(F16, 2) X(BF16, 2) X(I32, 4) X(U32, 4) X(F32, 4) X(F64, 8) X(I64, 8) X(U64, 8)     \
-        X(C64, 8)
+    X(I16, 2)                                                                                                \
+    X(U16, 2)                                                                                                \
+    X(F16, 2)                                                                                                \
+    X(BF16, 2)                                                                                               \
+    X(I32, 4)                                                                                                \
+    X(U32, 4)                                                                                                \
+    X(F32, 4)                                                                                                \
+    X(F64, 8)                                                                                                \
+    X(I64, 8)                                                                                                \
+    X(U64, 8)                                                                                                \
+    X(C64, 8)
 typedef enum rdg_dtype {
 #define RDG_DTYPE_ENUM(name, bytes) RDG_DTYPE_##name,
     RDG_DTYPE_MAP(RDG_DTYPE_ENUM)

@@ -1,5 +1,5 @@
-/* The operations a model file can append to a plan: each computes the output's shape, appends one node (attention:
- * three) and leaves all checking of shapes to the operation's own contract. */
+/* The operations a model file can append to a plan: each computes the output's shape, appends one node
+ * (attention: three) and leaves all checking of shapes to the operation's own contract. */
 #include "graph/plan_internal.h"
 #include "ops/act/act.h"
 #include "ops/add/add.h"
@@ -47,8 +47,8 @@ rdg_value_id rdg_plan_rmsnorm(rdg_plan *p, rdg_value_id x, rdg_value_id weight, 
     return out;
 }
 
-rdg_value_id rdg_plan_layernorm(rdg_plan *p, rdg_value_id x, rdg_value_id weight, rdg_value_id bias, float eps,
-                                const char *tag)
+rdg_value_id rdg_plan_layernorm(rdg_plan *p, rdg_value_id x, rdg_value_id weight, rdg_value_id bias,
+                                float eps, const char *tag)
 {
     rdg_layernorm_params np = {.eps = eps};
     rdg_value_id out = scratch_like(p, tag, x);
@@ -57,14 +57,18 @@ rdg_value_id rdg_plan_layernorm(rdg_plan *p, rdg_value_id x, rdg_value_id weight
 }
 
 /* A state value: the same memory in every plan of a session. */
-static rdg_value_id state(rdg_plan *p, rdg_state_kind kind, int32_t index, const rdg_tensor *shape, const char *weight)
+static rdg_value_id state(rdg_plan *p, rdg_state_kind kind, int32_t index, const rdg_tensor *shape,
+                          const char *weight)
 {
     if (rdg_plan_failed(p)) return RDG_NO_VALUE;
     if (!rdg_grow(&p->states, p->n_states, &p->cap_states, sizeof *p->states)) {
         rdg_plan_fail(p, RDG_E_NOMEM, "no memory for a plan of %zu states", p->n_states);
         return RDG_NO_VALUE;
     }
-    rdg_value_id v = rdg_plan_new_value(p, RDG_VALUE_STATE, weight ? weight : kind == RDG_STATE_K ? "k_cache" : "v_cache",
+    rdg_value_id v = rdg_plan_new_value(p, RDG_VALUE_STATE,
+                                        weight                ? weight
+                                        : kind == RDG_STATE_K ? "k_cache"
+                                                              : "v_cache",
                                         shape);
     if (v == RDG_NO_VALUE) return v;
     p->values[v].state_key = (int32_t)p->n_states;
@@ -72,7 +76,8 @@ static rdg_value_id state(rdg_plan *p, rdg_state_kind kind, int32_t index, const
     return v;
 }
 
-/* The sumsq node in front of a weight of a block. Weights outside blocks are not collected, as is the field's custom. */
+/* The sumsq node in front of a weight of a block. Weights outside blocks are not collected, as is the field's
+ * custom. */
 static void collect(rdg_plan *p, rdg_value_id weight, rdg_value_id x, rdg_value_id ids)
 {
     if (!p->options.collect_imatrix || p->layer < 0 || rdg_plan_failed(p)) return;
@@ -92,7 +97,8 @@ static void collect(rdg_plan *p, rdg_value_id weight, rdg_value_id x, rdg_value_
     rdg_plan_append(p, &rdg_op_sumsq, (rdg_value_id[]){rows, ids, sums, counts}, NULL, name);
 }
 
-rdg_value_id rdg_plan_linear(rdg_plan *p, rdg_value_id weight, rdg_value_id x, rdg_value_id bias, const char *tag)
+rdg_value_id rdg_plan_linear(rdg_plan *p, rdg_value_id weight, rdg_value_id x, rdg_value_id bias,
+                             const char *tag)
 {
     int64_t n_tokens = rdg_plan_shape(p, x)->dim[1];
     const rdg_op *op = n_tokens <= RDG_MATVEC_MAX_TOKENS ? &rdg_op_matvec : &rdg_op_matmul;
@@ -102,15 +108,16 @@ rdg_value_id rdg_plan_linear(rdg_plan *p, rdg_value_id weight, rdg_value_id x, r
     return out;
 }
 
-rdg_value_id rdg_plan_rope(rdg_plan *p, rdg_value_id x, rdg_value_id factors, const rdg_rope_params *rp, const char *tag)
+rdg_value_id rdg_plan_rope(rdg_plan *p, rdg_value_id x, rdg_value_id factors, const rdg_rope_params *rp,
+                           const char *tag)
 {
     rdg_value_id out = scratch_like(p, tag, x);
     rdg_plan_append(p, &rdg_op_rope, (rdg_value_id[]){x, p->positions, factors, out}, rp, tag);
     return out;
 }
 
-/* Slots of a layer's cache: a window layer needs its window and one batch (a batch is stored before it is attended).
- * Kernels on matrix units read whole groups of 16 keys. */
+/* Slots of a layer's cache: a window layer needs its window and one batch (a batch is stored before it is
+ * attended). Kernels on matrix units read whole groups of 16 keys. */
 static int64_t cache_slots(const rdg_plan *p, int32_t window)
 {
     int64_t need = window > 0 ? window + p->options.n_batch : p->options.n_ctx;
@@ -122,7 +129,8 @@ static rdg_value_id store(rdg_plan *p, rdg_value_id x, rdg_state_kind kind, rdg_
     const rdg_tensor *xs = rdg_plan_shape(p, x);
     rdg_tensor s;
     if (rdg_type_row_bytes(type, xs->dim[0]) < 0) {
-        rdg_plan_fail(p, RDG_E_UNSUPPORTED, "a %s KV cache needs heads of a multiple of %d elements, this model has %d; use F16",
+        rdg_plan_fail(p, RDG_E_UNSUPPORTED,
+                      "a %s KV cache needs heads of a multiple of %d elements, this model has %d; use F16",
                       rdg_type_name(type), (int)rdg_type_block_elems(type), (int)xs->dim[0]);
         return RDG_NO_VALUE;
     }
@@ -152,8 +160,8 @@ rdg_value_id rdg_plan_attention(rdg_plan *p, rdg_value_id q, rdg_value_id k, rdg
                                 const rdg_attention_spec *spec)
 {
     if (rdg_plan_failed(p)) return RDG_NO_VALUE;
-    rdg_attention_params ap = {.scale = spec->scale, .softcap = spec->softcap, .window = spec->window,
-                               .causal = spec->causal};
+    rdg_attention_params ap = {
+        .scale = spec->scale, .softcap = spec->softcap, .window = spec->window, .causal = spec->causal};
     const rdg_tensor *qs = rdg_plan_shape(p, q);
     int64_t n_heads = qs->dim[1], n_tokens = qs->dim[2], head_dim_v = rdg_plan_shape(p, v)->dim[0];
     rdg_value_id keys, values;
@@ -166,11 +174,13 @@ rdg_value_id rdg_plan_attention(rdg_plan *p, rdg_value_id q, rdg_value_id k, rdg
         values = tokens_inside(p, v);
     }
     rdg_value_id out = scratch(p, "attn", RDG_TYPE_F32, head_dim_v, n_heads, n_tokens);
-    rdg_plan_append(p, &rdg_op_attention, (rdg_value_id[]){q, keys, values, p->positions, spec->sinks, out}, &ap, "attn");
+    rdg_plan_append(p, &rdg_op_attention, (rdg_value_id[]){q, keys, values, p->positions, spec->sinks, out},
+                    &ap, "attn");
     return rdg_plan_reshape(p, out, head_dim_v * n_heads, n_tokens, 1);
 }
 
-rdg_value_id rdg_plan_glu(rdg_plan *p, rdg_value_id gate, rdg_value_id up, const rdg_glu_params *gp, const char *tag)
+rdg_value_id rdg_plan_glu(rdg_plan *p, rdg_value_id gate, rdg_value_id up, const rdg_glu_params *gp,
+                          const char *tag)
 {
     rdg_value_id out = scratch_like(p, tag, gate);
     rdg_plan_append(p, &rdg_op_glu, (rdg_value_id[]){gate, up, out}, gp, tag);
@@ -185,7 +195,8 @@ rdg_value_id rdg_plan_act(rdg_plan *p, rdg_value_id x, rdg_act_kind act, float c
     return out;
 }
 
-rdg_value_id rdg_plan_add(rdg_plan *p, rdg_value_id a, float a_scale, rdg_value_id b, float b_scale, const char *tag)
+rdg_value_id rdg_plan_add(rdg_plan *p, rdg_value_id a, float a_scale, rdg_value_id b, float b_scale,
+                          const char *tag)
 {
     rdg_add_params ap = {.a_scale = a_scale, .b_scale = b_scale};
     rdg_value_id out = scratch_like(p, tag, a);
@@ -210,20 +221,21 @@ void rdg_plan_route(rdg_plan *p, rdg_value_id logits, int64_t n_used, rdg_route_
     rdg_plan_append(p, &rdg_op_route, (rdg_value_id[]){logits, *ids, *weights}, &rp, "route");
 }
 
-rdg_value_id rdg_plan_experts(rdg_plan *p, rdg_value_id weight, rdg_value_id x, rdg_value_id ids, rdg_value_id bias,
-                              const char *tag)
+rdg_value_id rdg_plan_experts(rdg_plan *p, rdg_value_id weight, rdg_value_id x, rdg_value_id ids,
+                              rdg_value_id bias, const char *tag)
 {
     const rdg_tensor *id = rdg_plan_shape(p, ids), *xs = rdg_plan_shape(p, x);
     /* [n_columns, n_tokens] serves every chosen expert of its token. */
     if (xs->dim[2] != id->dim[1]) x = rdg_plan_reshape(p, x, xs->dim[0], 1, xs->dim[1]);
     collect(p, weight, x, ids);
-    rdg_value_id out = scratch(p, tag, RDG_TYPE_F32, rdg_plan_shape(p, weight)->dim[1], rdg_plan_shape(p, ids)->dim[0],
-                               rdg_plan_shape(p, ids)->dim[1]);
+    rdg_value_id out = scratch(p, tag, RDG_TYPE_F32, rdg_plan_shape(p, weight)->dim[1],
+                               rdg_plan_shape(p, ids)->dim[0], rdg_plan_shape(p, ids)->dim[1]);
     rdg_plan_append(p, &rdg_op_experts, (rdg_value_id[]){weight, x, ids, bias, out}, NULL, tag);
     return out;
 }
 
-rdg_value_id rdg_plan_combine(rdg_plan *p, rdg_value_id x, rdg_value_id weights, rdg_value_id residual, const char *tag)
+rdg_value_id rdg_plan_combine(rdg_plan *p, rdg_value_id x, rdg_value_id weights, rdg_value_id residual,
+                              const char *tag)
 {
     const rdg_tensor *xs = rdg_plan_shape(p, x);
     rdg_value_id out = scratch(p, tag, RDG_TYPE_F32, xs->dim[0], xs->dim[2], 1);
