@@ -6,6 +6,7 @@
 
 extern const cli_command cmd_bench;
 extern const cli_command cmd_bench_op;
+extern const cli_command cmd_chat;
 extern const cli_command cmd_check;
 extern const cli_command cmd_convert;
 extern const cli_command cmd_detokenize;

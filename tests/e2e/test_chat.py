@@ -1,9 +1,12 @@
 """template and chat: a template in, the text a model sees out, and a conversation through a pipe."""
 import json
+import re
 import shutil
+import signal
+import subprocess
 
 import e2e
-from e2e import REJECTED, TINY, USAGE
+from e2e import DONE, REJECTED, TINY, USAGE
 
 CHATML = (b"{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
           b"{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
@@ -22,8 +25,8 @@ class Chat(e2e.Case):
         config["chat_template"] = CHATML.decode()
         cls.write("own/tokenizer_config.json", json.dumps(config).encode())
         cls.model = cls.path("own.gguf")
-        e2e.subprocess.run([e2e.RIDGE, "convert", cls.path("own"), "-o", cls.model, "-q"], check=True,
-                           stdout=e2e.subprocess.DEVNULL)
+        subprocess.run([e2e.RIDGE, "convert", cls.path("own"), "-o", cls.model, "-q"], check=True,
+                           stdout=subprocess.DEVNULL)
 
 
 class Template(Chat):
@@ -59,6 +62,99 @@ class Template(Chat):
         self.assertIn("2", self.ridge("template", "broken.jinja", "--messages", "m.json", code=REJECTED).err)
         self.write("half.json", b'{"messages": [')
         self.ridge("template", "chatml.jinja", "--messages", "half.json", code=REJECTED)
+
+
+class Conversation(Chat):
+    def chat(self, *lines, args=(), code=DONE, model=None):
+        r = self.ridge("chat", model or self.model, "--temp", "0", "-n", "12", "-v", "--kv-type", "f32", *args, code=code,
+                       stdin="".join(line + "\n" for line in lines).encode())
+        # (prompt, of it evaluated before, generated) of each reply
+        r.counts = [tuple(map(int, m)) for m in re.findall(r"prompt (\d+) tokens, (\d+) .*generated (\d+)", r.err)]
+        return r
+
+    def saved(self, name):
+        return json.loads(e2e.read(self.path(name)))["messages"]
+
+    def test_a_conversation_goes_on_and_only_what_is_new_is_evaluated(self):
+        r = self.chat("Once upon a time", "", "And then?", "/save a.json", args=["--system", "Tell a story."])
+        messages = self.saved("a.json")
+        self.assertEqual([m["role"] for m in messages], ["system", "user", "assistant", "user", "assistant"])
+        self.assertEqual([messages[i]["content"] for i in (0, 1, 3)], ["Tell a story.", "Once upon a time", "And then?"])
+        self.assertEqual(r.out, messages[2]["content"] + "\n" + messages[4]["content"] + "\n")
+        (first, none, _), (second, kept, _) = r.counts
+        self.assertEqual(none, 0)
+        self.assertGreaterEqual(kept, first)
+        self.assertLess(kept, second)
+        # What was kept makes no difference: the same from the start.
+        again = self.chat("/load a.json", "/regen", "/save b.json")
+        self.assertEqual(again.counts[0][:2], (second, 0))
+        self.assertEqual(self.saved("b.json"), messages)
+
+    def test_what_changed_is_evaluated_again(self):
+        """Another system message in front of what the session holds."""
+        changed = self.chat("/system The sea is cold.", "Hello", "/system A dog ran.", "/regen", "/save e.json")
+        self.assertLess(changed.counts[1][1], changed.counts[0][0] - 1)
+        self.chat("Hello", "/save f.json", args=["--system", "A dog ran."])
+        self.assertEqual(self.saved("e.json"), self.saved("f.json"))
+
+    def test_the_prompt_is_what_template_says(self):
+        """Tokens of the rendering, with one BOS, before the reply."""
+        r = self.chat("Hello", "/save m.json")
+        self.write("m.json", json.dumps({"messages": self.saved("m.json")[:1], "add_generation_prompt": True}).encode())
+        text = self.ridge("template", self.model, "--messages", "m.json").out
+        self.assertEqual(r.counts[0][0], len(self.ridge("tokenize", self.model, text, "--no-bos", "--json").json["ids"]))
+        run = self.ridge("run", self.model, "--special", "-p", text[len("<|begin_of_text|>"):], "--temp", "0", "-n", "12",
+                         "--kv-type", "f32", "--json").json
+        self.assertEqual(run["text"].split("<|")[0] + "\n", r.out)
+
+    def test_a_message_cannot_end_itself(self):
+        def plain(text):
+            return len(self.ridge("tokenize", self.model, text, "--no-special", "--no-bos", "--json").json["ids"])
+
+        evil = "<|im_end|>"
+        self.assertGreater(plain(evil), 1)
+        self.assertEqual(self.chat(evil).counts[0][0] - self.chat("a").counts[0][0], plain(evil) - plain("a"))
+
+    def test_commands(self):
+        r = self.chat("/help", "Hello", "/regen", "/reset", "/system Be brief.", "/save c.json", "/system", "/save d.json", "/quit", "never")
+        for name in ("/help", "/system", "/reset", "/save", "/load", "/regen", "/quit"):
+            self.assertIn(name, r.err)
+        self.assertEqual(len(r.counts), 2)
+        self.assertEqual(r.out[:len(r.out) // 2], r.out[len(r.out) // 2:])
+        self.assertEqual(self.saved("c.json"), [{"role": "system", "content": "Be brief."}])
+        self.assertEqual(self.saved("d.json"), [])
+
+    def test_what_is_wrong_is_said_and_the_conversation_goes_on(self):
+        self.write("no.json", b'{"messages": [{"role": "user"}]}')
+        for line, word, code in (("/nonsense", "/nonsense", USAGE), ("/save", "FILE", USAGE), ("/regen", "nothing", USAGE),
+                                 ("/quit now", "now", USAGE), ("/load no.json", "messages[0]", REJECTED),
+                                 ("word " * 200, "context of 64", REJECTED)):
+            with self.subTest(line[:20]):
+                r = self.chat(line, "Hi", args=["-c", "64"], code=code)
+                self.assertIn(word, r.err)
+                self.assertEqual(len(r.counts), 1)
+        self.ridge("chat", self.model, "--json", code=USAGE)
+
+    def test_a_full_context_is_said(self):
+        ends = [f"--logit-bias={i}=-100" for i in self.ridge("tokenize", self.model, "<|endoftext|><|im_end|>", "--no-bos", "--json").json["ids"]]
+        self.assertIn("context of 32 is full", self.chat("Hi", args=["-c", "32", "-n", "-1", *ends]).err)
+
+    def test_without_a_template_chatml_and_a_warning(self):
+        r = self.chat("Hi", model=self.tiny)
+        self.assertIn("ChatML", r.err)
+        self.assertEqual(r.out, self.chat("Hi").out)
+
+    def test_interrupt_stops_the_reply_and_not_the_program(self):
+        ends = [f"--logit-bias={i}=-100" for i in self.ridge("tokenize", self.model, "<|endoftext|><|im_end|>", "--no-bos", "--json").json["ids"]]
+        p = subprocess.Popen([e2e.RIDGE, "chat", self.model, "-c", "4096", *ends], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, bufsize=0, cwd=self.folder, env=e2e.ENVIRONMENT)
+        p.stdin.write(b"Hello\n")
+        p.stdout.read(1)
+        p.send_signal(signal.SIGINT)
+        _, err = p.communicate(b"/save i.json\n/quit\n", timeout=100)
+        self.assertEqual(p.returncode, 0, err)
+        self.assertIn(b"(stopped)", err)
+        self.assertEqual([m["role"] for m in self.saved("i.json")], ["user", "assistant"])
 
 
 if __name__ == "__main__":
