@@ -2,25 +2,21 @@
  * chunks of a node's items from a shared counter and meets the others at a barrier between nodes. Weights are
  * read where they lie in the file's map. */
 #include "graph/exec.h"
+#include "ops/cpu_run.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 
-#include <stdatomic.h>
 #include <string.h>
-
-/* The most phases a kernel may have; the smallest share of a phase that one grab of the counter takes. */
-enum { MAX_PHASES = 4, GRABS_PER_THREAD = 8 };
 
 typedef struct cpu_node {
     rdg_op_call call;
     const rdg_variant *variant;
-    int64_t n_items[MAX_PHASES];
 } cpu_node;
 
 typedef struct cpu_prepared {
     rdg_prepared base;
     cpu_node *nodes;
-    atomic_llong *counters; /* [n_nodes][MAX_PHASES], set to 0 before each run */
+    rdg_cpu_progress *progress; /* [n_nodes][RDG_CPU_MAX_PHASES], reset before each run */
     size_t kernel_scratch_bytes;
     int32_t *inputs; /* tokens, positions, output rows: addresses that the calls keep */
 } cpu_prepared;
@@ -83,13 +79,13 @@ static rdg_err choose_variants(cpu_exec *x, cpu_prepared *c, rdg_error *e)
         cpu_node *n = &c->nodes[i];
         rdg_plan_call(plan, i, &n->call);
         n->variant = rdg_op_select(&n->call, RDG_BACKEND_CPU, x->features, x->variant[0] ? x->variant : NULL);
-        if (!n->variant || n->variant->cpu->n_phases > MAX_PHASES)
+        if (!n->variant || n->variant->cpu->n_phases > RDG_CPU_MAX_PHASES)
             return rdg_fail(e, RDG_E_UNSUPPORTED, "no CPU kernel for operation %zu (%s %s, block %d, %s)", i,
                             plan->nodes[i].op->name, plan->nodes[i].tag ? plan->nodes[i].tag : "",
                             plan->nodes[i].layer, rdg_type_name(n->call.operand[0].type));
         const rdg_cpu_kernel *k = n->variant->cpu;
-        if (k->scratch_bytes)
-            c->kernel_scratch_bytes = RDG_MAX(c->kernel_scratch_bytes, k->scratch_bytes(&n->call, n_threads));
+        c->kernel_scratch_bytes =
+            RDG_MAX(c->kernel_scratch_bytes, rdg_cpu_scratch_bytes(&n->call, k, n_threads));
     }
     return RDG_OK;
 }
@@ -159,7 +155,7 @@ static void free_prepared(cpu_prepared *c)
 {
     if (!c) return;
     rdg_free(c->inputs);
-    rdg_free(c->counters);
+    rdg_free(c->progress);
     rdg_free(c->nodes);
     rdg_plan_destroy(c->base.plan);
     rdg_free(c);
@@ -177,10 +173,11 @@ static rdg_err cpu_prepare(rdg_exec *base, rdg_plan *plan, rdg_prepared **out, r
     }
     c->base.plan = plan;
     c->nodes = rdg_alloc_array(plan->n_nodes, sizeof *c->nodes);
-    c->counters = rdg_alloc_array(plan->n_nodes * MAX_PHASES, sizeof *c->counters);
+    /* n_nodes nodes exist in memory already, each larger than its progress: the product cannot overflow */
+    c->progress = rdg_alloc_aligned(64, plan->n_nodes * RDG_CPU_MAX_PHASES * sizeof *c->progress);
     c->inputs =
         rdg_alloc_array((size_t)(2 * plan->options.n_tokens + plan->options.n_outputs), sizeof *c->inputs);
-    if (!c->nodes || !c->counters || !c->inputs ||
+    if (!c->nodes || !c->progress || !c->inputs ||
         !rdg_grow(&x->prepared, x->n_prepared, &x->cap_prepared, sizeof *x->prepared)) {
         err = rdg_fail(e, RDG_E_NOMEM, "no memory for a plan of %zu operations", plan->n_nodes);
         goto fail;
@@ -217,35 +214,18 @@ typedef struct run_context {
     rdg_node_time *times;
 } run_context;
 
-static void run_phase(const run_context *r, size_t i, int phase, int thread, int n_threads)
-{
-    const cpu_node *n = &r->c->nodes[i];
-    int64_t n_items = n->n_items[phase];
-    atomic_llong *counter = &r->c->counters[i * MAX_PHASES + (size_t)phase];
-    rdg_cpu_task task = {.phase = phase,
-                         .thread = thread,
-                         .n_threads = n_threads,
-                         .scratch = r->x->scratch + rdg_round_up(r->c->base.plan->scratch_bytes, 256)};
-    int64_t grab = RDG_MAX(n_items / ((int64_t)n_threads * GRABS_PER_THREAD), 1);
-    for (;;) {
-        task.begin = atomic_fetch_add_explicit(counter, grab, memory_order_relaxed);
-        if (task.begin >= n_items) return;
-        task.end = RDG_MIN(task.begin + grab, n_items);
-        n->variant->cpu->run(&n->call, &task);
-    }
-}
-
 static void run_thread(void *ctx, int thread, int n_threads)
 {
     const run_context *r = ctx;
     size_t n_nodes = r->c->base.plan->n_nodes;
+    void *scratch = r->x->scratch + rdg_round_up(r->c->base.plan->scratch_bytes, 256);
+    (void)n_threads;
     for (size_t i = 0; i < n_nodes; i++) {
         const rdg_cpu_kernel *k = r->c->nodes[i].variant->cpu;
         if (r->times && thread == 0) r->times[i].begin_ns = rdg_clock_ns();
-        for (int phase = 0; phase < k->n_phases; phase++) {
-            run_phase(r, i, phase, thread, n_threads);
-            rdg_pool_barrier(r->x->pool);
-        }
+        rdg_cpu_run_call(r->x->pool, thread, &r->c->nodes[i].call, k, scratch,
+                         &r->c->progress[i * RDG_CPU_MAX_PHASES]);
+        rdg_pool_barrier(r->x->pool);
         if (r->times && thread == 0) r->times[i].end_ns = rdg_clock_ns();
     }
 }
@@ -262,14 +242,8 @@ static rdg_err cpu_run(rdg_exec *base, rdg_prepared *prepared, const rdg_step *s
     memcpy(c->inputs + n, step->positions, (size_t)n * sizeof *c->inputs);
     if (p->options.n_outputs)
         memcpy(c->inputs + 2 * n, step->output_rows, (size_t)p->options.n_outputs * sizeof *c->inputs);
-    for (size_t i = 0; i < p->n_nodes; i++) {
-        cpu_node *node = &c->nodes[i];
-        node->call.n_visible = step->n_visible;
-        for (int phase = 0; phase < node->variant->cpu->n_phases; phase++) {
-            node->n_items[phase] = node->variant->cpu->n_items(&node->call, phase);
-            atomic_store_explicit(&c->counters[i * MAX_PHASES + (size_t)phase], 0, memory_order_relaxed);
-        }
-    }
+    for (size_t i = 0; i < p->n_nodes; i++) c->nodes[i].call.n_visible = step->n_visible;
+    rdg_cpu_progress_reset(c->progress, p->n_nodes * RDG_CPU_MAX_PHASES);
     run_context r = {.x = x, .c = c, .times = times};
     rdg_pool_run(x->pool, run_thread, &r);
     rdg_value_id out = p->hidden != RDG_NO_VALUE ? p->hidden : p->logits;
