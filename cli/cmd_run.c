@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 
 typedef struct options {
-    const char *prompt, *file, *kv_type;
+    const char *prompt, *file, *tokens, *kv_type;
     int64_t n, n_ctx, n_batch;
     bool ignore_eos, special;
     cli_sampling sampling;
@@ -21,6 +21,8 @@ static const cli_option table[] = {
     {"--prompt", "-p", "TEXT", CLI_STRING, offsetof(options, prompt), 0, 0, "the text to continue"},
     {"--file", "-f", "FILE", CLI_STRING, offsetof(options, file), 0, 0,
      "read the prompt from FILE (- = standard input)"},
+    {"--tokens", NULL, "1,2,3", CLI_STRING, offsetof(options, tokens), 0, 0,
+     "the prompt as token ids, as they are: no BOS is added; also for models without a tokenizer"},
     {"--predict", "-n", "N", CLI_INT, offsetof(options, n), -1, 1e9,
      "tokens to generate (default: -1 = until the end or the context is full)"},
     {"--context", "-c", "N", CLI_INT, offsetof(options, n_ctx), 1, 1e9,
@@ -42,11 +44,13 @@ typedef struct job {
     rdg_model *model;
     rdg_session *session;
     rdg_sampler *sampler;
+    char *text_in; /* -p or -f */
+    size_t n_text_in;
     int32_t *prompt;
     size_t n_prompt;
-    rdg_buf text;
+    rdg_buf text; /* generated */
     cli_generation g;
-    double load_seconds, prefill_seconds;
+    double load_seconds, prefill_seconds, load_rss_bytes;
 } job;
 
 static int on_text(void *user, const char *text, size_t n)
@@ -58,21 +62,36 @@ static int on_text(void *user, const char *text, size_t n)
     return fflush(stdout) != 0;
 }
 
-static rdg_err tokenize_prompt(job *j, const char *text, size_t n, rdg_error *e)
+/* The prompt's ids, from --tokens or from the text. */
+static rdg_err tokenize_prompt(job *j, rdg_error *e)
 {
     const rdg_tokenizer *t = rdg_model_tokenizer(j->model);
+    if (j->o->tokens) return cli_parse_ids(j->o->tokens, &j->prompt, &j->n_prompt, e);
     if (!t)
-        return rdg_fail(e, RDG_E_UNSUPPORTED, "'%s' has no tokenizer; use `ridge logits --tokens`",
-                        j->c->args[0]);
+        return rdg_fail(e, RDG_E_UNSUPPORTED,
+                        "'%s' has no tokenizer; give the prompt as token ids (--tokens)", j->c->args[0]);
     rdg_tokenize_params p = {.add_special = true, .parse_special = j->o->special};
-    rdg_err err = rdg_tokenize(t, text, n, p, &j->prompt, &j->n_prompt, e);
+    return rdg_tokenize(t, j->text_in, j->n_text_in, p, &j->prompt, &j->n_prompt, e);
+}
+
+static rdg_err make_prompt(job *j, rdg_error *e)
+{
+    rdg_err err = tokenize_prompt(j, e);
     if (!err && j->n_prompt == 0)
-        err = rdg_fail(e, RDG_E_ARGUMENT,
-                       "the prompt is empty and the vocabulary has no BOS token; give a prompt with -p");
+        err = rdg_fail(
+            e, RDG_E_ARGUMENT, "%s",
+            j->o->tokens ? "--tokens is empty"
+                         : "the prompt is empty and the vocabulary has no BOS token; give a prompt with -p");
     return err;
 }
 
-static rdg_err prepare(job *j, const char *text, size_t n, rdg_type kv, rdg_error *e)
+static double peak_rss_bytes(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) ? 0 : (double)usage.ru_maxrss * 1024;
+}
+
+static rdg_err prepare(job *j, rdg_type kv, rdg_error *e)
 {
     double start = rdg_clock_seconds();
     rdg_session_params sp;
@@ -86,7 +105,7 @@ static rdg_err prepare(job *j, const char *text, size_t n, rdg_type kv, rdg_erro
     sp.cache_dir = cli_cache_dir(cache, sizeof cache);
     sp.log = &j->c->log;
     rdg_err err = rdg_model_load(j->c->args[0], &j->c->log, &j->model, e);
-    if (!err) err = tokenize_prompt(j, text, n, e);
+    if (!err) err = make_prompt(j, e);
     if (!err) err = rdg_session_create(j->model, &sp, &j->session, e);
     if (!err && (int64_t)j->n_prompt > rdg_session_n_ctx(j->session))
         err = rdg_fail(e, RDG_E_CONTEXT_FULL,
@@ -94,6 +113,7 @@ static rdg_err prepare(job *j, const char *text, size_t n, rdg_type kv, rdg_erro
                        j->n_prompt, (long long)rdg_session_n_ctx(j->session));
     if (!err) err = cli_make_sampler(j->c, &j->o->sampling, j->model, &j->sampler, e);
     j->load_seconds = rdg_clock_seconds() - start;
+    j->load_rss_bytes = peak_rss_bytes();
     return err;
 }
 
@@ -121,11 +141,9 @@ static json_t *speed_json(int64_t n, double seconds)
 
 static int report(job *j)
 {
-    struct rusage usage;
     cli *c = j->c;
     const rdg_model_info *info = rdg_model_get_info(j->model);
-    getrusage(RUSAGE_SELF, &usage);
-    double rss = (double)usage.ru_maxrss * 1024;
+    double rss = peak_rss_bytes();
     if (c->common.json) {
         json_t *prompt = json_array(), *tokens = json_array();
         for (size_t i = 0; i < j->n_prompt; i++) json_array_append_new(prompt, json_integer(j->prompt[i]));
@@ -133,15 +151,17 @@ static int report(job *j)
             json_array_append_new(tokens, json_integer(j->g.tokens[i]));
         json_t *place = json_pack("[{s:s, s:s, s:I}]", "what", "all layers", "device",
                                   rdg_session_device(j->session), "bytes", (json_int_t)info->weight_bytes);
-        return cli_print_json(c, json_pack("{s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:s, s:I, s:o}", "text",
-                                           cli_str(j->text.data ? j->text.data : "", j->text.len),
-                                           "prompt_tokens", prompt, "tokens", tokens, "finish_reason",
-                                           j->g.finish_reason, "load_seconds", cli_real(j->load_seconds),
-                                           "map_seconds", cli_real(info->map_seconds), "prefill",
-                                           speed_json((int64_t)j->n_prompt, j->prefill_seconds), "decode",
-                                           speed_json((int64_t)j->g.n_tokens, j->g.seconds), "device",
-                                           rdg_session_device(j->session), "peak_rss_bytes", (json_int_t)rss,
-                                           "placement", place));
+        json_t *text = rdg_model_tokenizer(j->model) ? cli_str(j->text.data ? j->text.data : "", j->text.len)
+                                                     : json_null();
+        return cli_print_json(
+            c,
+            json_pack("{s:o, s:o, s:o, s:s, s:o, s:o, s:I, s:o, s:o, s:s, s:I, s:o}", "text", text,
+                      "prompt_tokens", prompt, "tokens", tokens, "finish_reason", j->g.finish_reason,
+                      "load_seconds", cli_real(j->load_seconds), "map_seconds", cli_real(info->map_seconds),
+                      "load_peak_rss_bytes", (json_int_t)j->load_rss_bytes, "prefill",
+                      speed_json((int64_t)j->n_prompt, j->prefill_seconds), "decode",
+                      speed_json((int64_t)j->g.n_tokens, j->g.seconds), "device",
+                      rdg_session_device(j->session), "peak_rss_bytes", (json_int_t)rss, "placement", place));
     }
     putchar('\n');
     if (j->o->n > 0 && !strcmp(j->g.finish_reason, "context"))
@@ -156,22 +176,38 @@ static int report(job *j)
     return cli_finish_stdout(c);
 }
 
+/* What the reply continues: the text as it was given, or what the ids stand for. */
+static rdg_err echo_prompt(job *j, rdg_error *e)
+{
+    const rdg_tokenizer *t = rdg_model_tokenizer(j->model);
+    char *text = NULL;
+    size_t n = 0;
+    if (!j->o->tokens) {
+        fwrite(j->text_in, 1, j->n_text_in, stdout);
+    } else if (t) {
+        rdg_err err = rdg_detokenize(t, j->prompt, j->n_prompt, j->o->special, &text, &n, e);
+        if (err) return err;
+        fwrite(text, 1, n, stdout);
+        rdg_text_free(text);
+    } else {
+        for (size_t i = 0; i < j->n_prompt; i++) printf(i ? " %d" : "%d", (int)j->prompt[i]);
+    }
+    fflush(stdout);
+    return RDG_OK;
+}
+
 static int run(cli *c, void *opts)
 {
     const options *o = opts;
     rdg_error e = {0};
-    char *text = NULL;
-    size_t n = 0;
     rdg_type kv;
-    if (o->prompt && o->file) return cli_usage(c, "give either -p TEXT or -f FILE");
+    if ((o->prompt != NULL) + (o->file != NULL) + (o->tokens != NULL) > 1)
+        return cli_usage(c, "give one of -p TEXT, -f FILE and --tokens");
     if (!rdg_type_from_name(o->kv_type, &kv)) return cli_usage(c, "unknown type '%s'", o->kv_type);
-    if (cli_read_text(o->prompt ? o->prompt : "", o->file, &text, &n, &e)) return cli_error(c, &e);
     job j = {.c = c, .o = o};
-    rdg_err err = prepare(&j, text, n, kv, &e);
-    if (!err && !c->common.json) {
-        fwrite(text, 1, n, stdout);
-        fflush(stdout);
-    }
+    rdg_err err = cli_read_text(o->prompt ? o->prompt : "", o->file, &j.text_in, &j.n_text_in, &e);
+    if (!err) err = prepare(&j, kv, &e);
+    if (!err && !c->common.json) err = echo_prompt(&j, &e);
     if (!err) err = generate(&j, &e);
     int rc = err ? cli_error(c, &e) : report(&j);
     cli_generation_finish(&j.g);
@@ -180,7 +216,7 @@ static int run(cli *c, void *opts)
     rdg_session_destroy(j.session);
     rdg_tokens_free(j.prompt);
     rdg_model_release(j.model);
-    rdg_free(text);
+    rdg_free(j.text_in);
     return rc;
 }
 
@@ -188,9 +224,10 @@ const cli_command cmd_run = {
     .name = "run",
     .group = "pipeline",
     .summary = "continue a prompt, streaming",
-    .usage = "MODEL [-p TEXT | -f FILE]",
+    .usage = "MODEL [-p TEXT | -f FILE | --tokens 1,2,3]",
     .description =
-        "Generates text token by token. The same seed gives the same text, whatever the number of threads.",
+        "Generates text token by token. The same seed gives the same text, whatever the number of threads. A "
+        "model without a tokenizer takes token ids (--tokens) and prints token ids.",
     .options = table,
     .defaults = &defaults,
     .options_bytes = sizeof defaults,

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -82,6 +83,15 @@ static void emit(void *user, const char *text, size_t n)
     m->stopped = true;
 }
 
+/* A token's text; where there is no tokenizer, its number is all there is to show. */
+static rdg_err show(const cli_generate_params *p, rdg_stream *stream, int32_t token, emitter *m)
+{
+    char number[16];
+    if (p->tokenizer) return rdg_stream_token(stream, token, p->show_special, emit, m);
+    emit(m, number, (size_t)snprintf(number, sizeof number, " %d", (int)token));
+    return RDG_OK;
+}
+
 /* Picks, keeps and prints one token; *more says whether to evaluate it and go on. */
 static rdg_err one_token(const cli_generate_params *p, cli_generation *g, rdg_stream *stream, emitter *m,
                          bool *more, rdg_error *e)
@@ -94,11 +104,11 @@ static rdg_err one_token(const cli_generate_params *p, cli_generation *g, rdg_st
     if (!rdg_grow(&g->tokens, g->n_tokens, &g->cap, sizeof *g->tokens))
         return rdg_fail(e, RDG_E_NOMEM, "no memory for the tokens");
     g->tokens[g->n_tokens++] = token;
-    if (rdg_token_is_end(p->tokenizer, token) && !p->ignore_end) {
+    if (p->tokenizer && rdg_token_is_end(p->tokenizer, token) && !p->ignore_end) {
         g->finish_reason = "stop";
         return RDG_OK;
     }
-    if ((err = rdg_stream_token(stream, token, p->show_special, emit, m))) return err;
+    if ((err = show(p, stream, token, m))) return err;
     if (m->stopped) return rdg_fail_errno(e, RDG_E_IO, m->native, "cannot write standard output");
     if (p->max_tokens >= 0 && (int64_t)g->n_tokens >= p->max_tokens) {
         g->finish_reason = "length";

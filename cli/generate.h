@@ -78,7 +78,8 @@ rdg_err cli_make_sampler(cli *c, const cli_sampling *o, const rdg_model *m, rdg_
 typedef struct cli_generate_params {
     rdg_session *session;
     rdg_sampler *sampler;
-    const rdg_tokenizer *tokenizer;
+    const rdg_tokenizer
+        *tokenizer;     /* NULL: there is none; tokens are shown as " 123", and none ends a text */
     int64_t max_tokens; /* -1 = until an end token or the context is full */
     bool ignore_end, show_special;
     int (*on_text)(void *user, const char *text, size_t n); /* whole characters; non-zero stops */

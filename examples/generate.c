@@ -1,6 +1,7 @@
 /* Continues a prompt: the whole of a program that embeds libridge. Public headers only.
  *
  *     generate MODEL.gguf "Once upon a time" [TOKENS]
+ *     generate MODEL.gguf 1,15043,29892 [TOKENS]        where the model has no tokenizer
  *
  * Order of things: load the model (maps the file), make a session (the KV cache), evaluate the prompt, then
  * pick a token, print it, evaluate it, and so on. Every call says in an rdg_error what went wrong. */
@@ -24,6 +25,23 @@ static void print_text(void *user, const char *text, size_t n)
     fflush(user);
 }
 
+/* The prompt of a model without a tokenizer: ids separated by commas. NULL if it is none, or without memory.
+ */
+static int32_t *parse_ids(const char *text, size_t *n)
+{
+    int32_t *ids = malloc((strlen(text) + 1) * sizeof *ids);
+    char *end;
+    for (*n = 0; ids; text = end + 1) {
+        long id = strtol(text, &end, 10);
+        ids[(*n)++] = id < 0 || id > INT32_MAX ? -1 : (int32_t)id; /* eval refuses what is no token */
+        if (end != text && !*end) return ids;
+        if (end == text || *end != ',') break;
+    }
+    free(ids);
+    return NULL;
+}
+
+/* tokenizer may be NULL: then ids are printed, and no token is known to end a text. */
 static rdg_err generate(rdg_session *session, rdg_sampler *sampler, const rdg_tokenizer *tokenizer,
                         int n_tokens, rdg_error *e)
 {
@@ -35,8 +53,11 @@ static rdg_err generate(rdg_session *session, rdg_sampler *sampler, const rdg_to
         int32_t token;
         if ((err = rdg_sampler_pick(sampler, rdg_session_logits(session, 0), &token, e))) break;
         if ((err = rdg_sampler_accept(sampler, token, e))) break;
-        if (rdg_token_is_end(tokenizer, token)) break;
-        if ((err = rdg_stream_token(&stream, token, false, print_text, stdout))) break;
+        if (tokenizer && rdg_token_is_end(tokenizer, token)) break;
+        if (!tokenizer)
+            printf(" %d", (int)token);
+        else if ((err = rdg_stream_token(&stream, token, false, print_text, stdout)))
+            break;
         if ((err = rdg_session_eval(session, &token, 1, RDG_LOGITS_LAST, e))) break;
     }
     rdg_stream_finish(&stream, print_text, stdout);
@@ -56,7 +77,7 @@ int main(int argc, char **argv)
     rdg_model *model = NULL;
     rdg_session *session = NULL;
     rdg_sampler *sampler = NULL;
-    int32_t *ids = NULL;
+    int32_t *ids = NULL, *given = NULL;
     size_t n_ids = 0;
     rdg_session_params session_params;
     rdg_session_defaults(&session_params);
@@ -67,18 +88,18 @@ int main(int argc, char **argv)
     rdg_err err = rdg_model_load(argv[1], &log, &model, &e);
     if (err) goto done;
     const rdg_tokenizer *tokenizer = rdg_model_tokenizer(model);
-    if (!tokenizer) {
-        fprintf(stderr, "generate: the model has no tokenizer\n");
+    if (tokenizer) {
+        rdg_tokenize_params params = {.add_special = true};
+        if ((err = rdg_tokenize(tokenizer, prompt, strlen(prompt), params, &ids, &n_ids, &e))) goto done;
+    } else if (!(given = parse_ids(prompt, &n_ids))) {
+        fprintf(stderr, "generate: the model has no tokenizer: give token ids, 1,2,3\n");
         rdg_model_release(model);
-        return 3;
+        return 2;
     }
-    if ((err = rdg_tokenize(tokenizer, prompt, strlen(prompt), (rdg_tokenize_params){.add_special = true},
-                            &ids, &n_ids, &e)))
-        goto done;
     if ((err = rdg_session_create(model, &session_params, &session, &e))) goto done;
     if ((err = rdg_sampler_create(&sampler_params, rdg_model_get_info(model)->n_vocab, &sampler, &e)))
         goto done;
-    if ((err = rdg_session_eval(session, ids, (int64_t)n_ids, RDG_LOGITS_LAST, &e))) goto done;
+    if ((err = rdg_session_eval(session, ids ? ids : given, (int64_t)n_ids, RDG_LOGITS_LAST, &e))) goto done;
     fputs(prompt, stdout);
     err = generate(session, sampler, tokenizer, n_tokens, &e);
     putchar('\n');
@@ -87,6 +108,7 @@ done:
     rdg_sampler_destroy(sampler);
     rdg_session_destroy(session);
     rdg_tokens_free(ids);
+    free(given);
     rdg_model_release(model);
     return err ? 1 : 0;
 }

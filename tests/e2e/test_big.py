@@ -49,10 +49,35 @@ class Big(e2e.Case):
         self.assertLess(self.peak_bytes("inspect", self.big, "--verify"), 150e6)
         self.assertLess(self.peak_bytes("quantize", self.big, "out.gguf", "Q8_0", "--allow-requantise"), 250e6)
 
+    def test_run_starts_without_reading_the_file(self):
+        """What is resident before the first token, and how long that took; then the weights are read."""
+        r = self.ridge("run", self.big, "--tokens", "1,2", "-n", "2", "--json").json
+        self.assertLess(r["load_peak_rss_bytes"], 30e6)
+        self.assertGreater(r["peak_rss_bytes"], 200e6)
+        self.assertLess(r["map_seconds"], 1)
+
+    def test_a_model_without_tokenizer_runs_by_token_ids(self):
+        args = ["run", self.big, "--tokens", "5,6 7", "-n", "3", "--temp", "0"]
+        r = self.ridge(*args, "--json").json
+        self.assertEqual((r["prompt_tokens"], len(r["tokens"]), r["finish_reason"], r["text"]), ([5, 6, 7], 3, "length", None))
+        ids = " ".join(map(str, [5, 6, 7] + r["tokens"]))
+        run = self.ridge(*args)
+        self.assertEqual(run.out, ids + "\n")
+        self.assertIn("map + parse", run.err)
+        p = subprocess.run([os.environ["RIDGE_EXAMPLE"], self.big, "5,6,7", "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual((p.returncode, p.stdout.decode(), p.stderr), (0, "5,6,7" + ids[5:] + "\n", b""))
+        for wrong in ("5,", "a", "", ",5", "5 6"):
+            p = subprocess.run([os.environ["RIDGE_EXAMPLE"], self.big, wrong], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.assertEqual((p.returncode, p.stdout), (2, b""))
+            self.assertIn(b"token ids", p.stderr)
+        p = subprocess.run([os.environ["RIDGE_EXAMPLE"], self.big, "99999999999"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(p.returncode, 1)
+        self.assertIn(b"outside the vocabulary", p.stderr)
+
     def test_a_synthetic_model_has_no_tokenizer_and_says_so(self):
         r = self.ridge("run", self.big, "-p", "Once", code=e2e.REJECTED)
         self.assertIn("no tokenizer", r.err)
-        self.assertIn("ridge logits --tokens", r.err)
+        self.assertIn("--tokens", r.err)
         shape = self.ridge("logits", self.big, "--tokens", "1", "-o", "l.npy", "--json").json["shape"]
         self.assertEqual(shape[0], 1)
 

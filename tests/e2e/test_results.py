@@ -141,6 +141,21 @@ class Results(e2e.Case):
         streamed = self.ridge("run", self.tiny, "-p", "Once upon a time", "-n", "6", "--temp", "0").out
         self.assertEqual(streamed, "Once upon a time" + r["text"] + "\n")
 
+    def test_run_by_token_ids(self):
+        """--tokens are the prompt as it is: nothing is put in front."""
+        text = self.ridge("run", self.tiny, "-p", "Once upon a time", "-n", "6", "--temp", "0", "--json").json
+        ids = ",".join(map(str, text["prompt_tokens"]))
+        by_ids = self.ridge("run", self.tiny, "--tokens", ids, "-n", "6", "--temp", "0", "--json").json
+        for key in ("prompt_tokens", "tokens", "text"):
+            self.assertEqual(by_ids[key], text[key])
+        self.assertEqual(self.ridge("run", self.tiny, "--tokens", ids, "-n", "6", "--temp", "0").out, "Once upon a time" + text["text"] + "\n")
+        self.assertEqual(self.ridge("run", self.tiny, "--tokens", ids.split(",")[-1], "-n", "1", "--json").json["prompt_tokens"],
+                         text["prompt_tokens"][-1:])
+        for args, word in ((["--tokens", "1", "-p", "a"], "one of"), (["--tokens", ""], "empty"), (["--tokens", "1,x"], "'x'"),
+                           (["--tokens", "999999"], "vocabulary")):
+            with self.subTest(args):
+                self.assertIn(word, self.ridge("run", self.tiny, *args, code=2).err)
+
     def test_run_from_a_file_and_from_a_pipe(self):
         self.write("prompt.txt", b"Once upon a time")
         a = self.ridge("run", self.tiny, "-f", "prompt.txt", "-n", "4", "--temp", "0", "--json").json
