@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -69,6 +70,20 @@ void rdg_map_release(const void *data, size_t bytes)
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)data & ~(page - 1);
     uintptr_t end = ((uintptr_t)data + bytes) & ~(page - 1); /* the last page may hold what comes next */
     if (end > begin) madvise((void *)begin, end - begin, MADV_DONTNEED); /* advice: failing changes nothing */
+}
+
+void rdg_map_announce(const void *data, size_t bytes)
+{
+    enum { STEP = 128 * 1024 }; /* Linux may read no more than its read-ahead window for one call */
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)data & ~(page - 1);
+    for (uintptr_t end = (uintptr_t)data + bytes; at < end; at += STEP)
+        posix_madvise((void *)at, RDG_MIN(STEP, end - at), POSIX_MADV_WILLNEED); /* advice, as above */
+}
+
+int64_t rdg_blocks_read(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) ? 0 : (int64_t)usage.ru_inblock;
 }
 
 rdg_err rdg_file_read(const char *path, size_t limit_bytes, bool allow_stdin, char **data, size_t *bytes,

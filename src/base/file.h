@@ -23,6 +23,11 @@ rdg_err rdg_map_recheck(const rdg_map *m, const char *path, rdg_error *e);
  * allowed and reads the file. Only for addresses inside a map. */
 void rdg_map_release(const void *data, size_t bytes);
 
+/* This part of a map is going to be used: reading it begins now, many requests at once, and nobody waits. */
+void rdg_map_announce(const void *data, size_t bytes);
+/* 512-byte units that this process has had read from storage so far, reading ahead included. */
+int64_t rdg_blocks_read(void);
+
 /* The whole file as a fresh NUL-terminated buffer (the NUL not counted). LIMIT if longer than limit_bytes.
  * "-" reads standard input if allow_stdin. */
 rdg_err rdg_file_read(const char *path, size_t limit_bytes, bool allow_stdin, char **data, size_t *bytes,

@@ -5,6 +5,8 @@
 #include "ops/cpu_run.h"
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/file.h"
+#include "ops/matmul/matmul.h"
 
 #include <string.h>
 
@@ -39,6 +41,7 @@ typedef struct cpu_exec {
     size_t scratch_bytes;
     cpu_prepared **prepared;
     size_t n_prepared, cap_prepared;
+    bool storage; /* the last run had to read weights from storage, or there was none yet */
 } cpu_exec;
 
 static cpu_state *find_state(cpu_exec *x, rdg_state_kind kind, int32_t index)
@@ -212,16 +215,43 @@ typedef struct run_context {
     cpu_exec *x;
     cpu_prepared *c;
     rdg_node_time *times;
+    size_t announced; /* thread 0: nodes below this have been */
+    size_t ahead_bytes;
 } run_context;
+
+/* A page fault reads a little and waits for it: over a cold file that is a tenth of what the storage can do.
+ * So while weights come from there, the products' next ones are asked for while this one computes. Tables
+ * that are read in places (embeddings, experts) are left to the faults. */
+static size_t announced_bytes(const run_context *r, size_t i)
+{
+    const rdg_op_call *call = &r->c->nodes[i].call;
+    const rdg_node *node = &r->c->base.plan->nodes[i];
+    bool product = call->op == &rdg_op_matvec || call->op == &rdg_op_matmul;
+    return product && r->c->base.plan->values[node->operand[0]].kind == RDG_VALUE_WEIGHT
+               ? (size_t)rdg_tensor_bytes(&call->operand[0])
+               : 0;
+}
+
+static void announce(run_context *r, size_t node)
+{
+    enum { AHEAD_BYTES = 128 << 20 };
+    if (node) r->ahead_bytes -= announced_bytes(r, node - 1);
+    for (; r->announced < r->c->base.plan->n_nodes && r->ahead_bytes < AHEAD_BYTES; r->announced++) {
+        size_t bytes = announced_bytes(r, r->announced);
+        if (bytes) rdg_map_announce(r->c->nodes[r->announced].call.operand[0].data, bytes);
+        r->ahead_bytes += bytes;
+    }
+}
 
 static void run_thread(void *ctx, int thread, int n_threads)
 {
-    const run_context *r = ctx;
+    run_context *r = ctx;
     size_t n_nodes = r->c->base.plan->n_nodes;
     void *scratch = r->x->scratch + rdg_round_up(r->c->base.plan->scratch_bytes, 256);
     (void)n_threads;
     for (size_t i = 0; i < n_nodes; i++) {
         const rdg_cpu_kernel *k = r->c->nodes[i].variant->cpu;
+        if (r->x->storage && thread == 0) announce(r, i);
         if (r->times && thread == 0) r->times[i].begin_ns = rdg_clock_ns();
         rdg_cpu_run_call(r->x->pool, thread, &r->c->nodes[i].call, k, scratch,
                          &r->c->progress[i * RDG_CPU_MAX_PHASES]);
@@ -245,7 +275,9 @@ static rdg_err cpu_run(rdg_exec *base, rdg_prepared *prepared, const rdg_step *s
     for (size_t i = 0; i < p->n_nodes; i++) c->nodes[i].call.n_visible = step->n_visible;
     rdg_cpu_progress_reset(c->progress, p->n_nodes * RDG_CPU_MAX_PHASES);
     run_context r = {.x = x, .c = c, .times = times};
+    int64_t blocks = rdg_blocks_read();
     rdg_pool_run(x->pool, run_thread, &r);
+    x->storage = rdg_blocks_read() > blocks;
     rdg_value_id out = p->hidden != RDG_NO_VALUE ? p->hidden : p->logits;
     *output = out != RDG_NO_VALUE ? value_address(x, c, out) : NULL;
     return RDG_OK;
@@ -314,6 +346,7 @@ rdg_err rdg_exec_create_cpu(const rdg_exec_request *r, rdg_exec **out, rdg_error
     if (!x) return rdg_fail(e, RDG_E_NOMEM, "no memory for an executor");
     x->base = (rdg_exec){.class = &cpu_class, .gguf = r->gguf};
     x->pool = r->pool;
+    x->storage = true;
     x->features = rdg_cpu_features() & r->cpu_mask;
     if (r->variant) {
         size_t n = strlen(r->variant);
