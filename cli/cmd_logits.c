@@ -3,6 +3,8 @@
 #include "base/mem.h"
 #include "format/npy.h"
 
+#include <math.h>
+
 typedef struct options {
     const char *tokens, *output, *kv_type, *variant;
     int64_t n_batch;
@@ -34,8 +36,31 @@ static rdg_err write_rows(const char *path, const float *rows, int64_t n_rows, i
     return err;
 }
 
+/* NaN and infinities are written as they are; who compares the file must know of them. */
+static int64_t warn_not_finite(cli *c, const float *rows, int64_t n_rows, int64_t n_columns)
+{
+    int64_t n_nan = 0, n_infinite = 0, n_bad_rows = 0, first = -1;
+    for (int64_t r = 0; r < n_rows; r++) {
+        int64_t before = n_nan + n_infinite;
+        for (int64_t i = r * n_columns; i < (r + 1) * n_columns; i++) {
+            n_nan += isnan(rows[i]) != 0;
+            n_infinite += isinf(rows[i]) != 0;
+            if (first < 0 && !isfinite(rows[i])) first = i;
+        }
+        n_bad_rows += n_nan + n_infinite > before;
+    }
+    if (first >= 0)
+        cli_warn(
+            c,
+            "%lld logits are NaN and %lld infinite, in %lld of %lld positions, the first at position %lld "
+            "for token %lld: the weights are damaged or overflow; `ridge inspect --verify` looks at them",
+            (long long)n_nan, (long long)n_infinite, (long long)n_bad_rows, (long long)n_rows,
+            (long long)(first / n_columns), (long long)(first % n_columns));
+    return n_nan + n_infinite;
+}
+
 static rdg_err evaluate(cli *c, const options *o, const int32_t *ids, int64_t n, rdg_type kv,
-                        int64_t *n_vocab, rdg_error *e)
+                        int64_t *n_vocab, int64_t *n_not_finite, rdg_error *e)
 {
     rdg_model *m = NULL;
     rdg_session *s = NULL;
@@ -52,6 +77,7 @@ static rdg_err evaluate(cli *c, const options *o, const int32_t *ids, int64_t n,
     if (!err) err = rdg_session_eval(s, ids, n, RDG_LOGITS_ALL, e);
     if (!err) {
         *n_vocab = rdg_model_get_info(m)->n_vocab;
+        *n_not_finite = warn_not_finite(c, rdg_session_logits(s, 0), n, *n_vocab);
         err = write_rows(o->output, rdg_session_logits(s, 0), n, *n_vocab, e);
     }
     rdg_session_destroy(s);
@@ -66,18 +92,18 @@ static int run(cli *c, void *opts)
     int32_t *ids;
     size_t n;
     rdg_type kv;
-    int64_t n_vocab = 0;
+    int64_t n_vocab = 0, n_not_finite = 0;
     if (!o->tokens || !o->output) return cli_usage(c, "--tokens and -o OUT.npy are needed");
     if (!rdg_type_from_name(o->kv_type, &kv)) return cli_usage(c, "unknown type '%s'", o->kv_type);
     if (cli_parse_ids(o->tokens, &ids, &n, &e)) return cli_error(c, &e);
     int rc;
     if (n == 0)
         rc = cli_usage(c, "--tokens is empty");
-    else if (evaluate(c, o, ids, (int64_t)n, kv, &n_vocab, &e))
+    else if (evaluate(c, o, ids, (int64_t)n, kv, &n_vocab, &n_not_finite, &e))
         rc = cli_error(c, &e);
     else if (c->common.json)
-        rc = cli_print_json(c, json_pack("{s:[I, I], s:s}", "shape", (json_int_t)n, (json_int_t)n_vocab,
-                                         "output", o->output));
+        rc = cli_print_json(c, json_pack("{s:[I, I], s:s, s:I}", "shape", (json_int_t)n, (json_int_t)n_vocab,
+                                         "output", o->output, "n_not_finite", (json_int_t)n_not_finite));
     else {
         printf("%s: float32 [%zu, %lld]\n", o->output, n, (long long)n_vocab);
         rc = cli_finish_stdout(c);

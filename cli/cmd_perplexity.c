@@ -30,13 +30,14 @@ static int report(cli *c, const rdg_perplexity_result *r)
     if (c->common.json) {
         return cli_print_json(
             c,
-            json_pack("{s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "perplexity",
+            json_pack("{s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "perplexity",
                       cli_real(r->perplexity), "perplexity_stderr", cli_real(r->perplexity_stderr),
                       "n_chunks", (json_int_t)r->n_chunks, "n_scored_tokens", (json_int_t)r->n_scored_tokens,
-                      "seconds", cli_real(r->seconds), "kl_mean", cli_real(r->kl_mean), "kl_stderr",
-                      cli_real(r->kl_stderr), "kl_median", cli_real(r->kl_median), "kl_p90",
-                      cli_real(r->kl_p90), "kl_p99", cli_real(r->kl_p99), "kl_max", cli_real(r->kl_max),
-                      "same_top", cli_real(r->same_top), "ln_ratio", cli_real(r->ln_ratio)));
+                      "n_not_finite", (json_int_t)r->n_not_finite, "seconds", cli_real(r->seconds), "kl_mean",
+                      cli_real(r->kl_mean), "kl_stderr", cli_real(r->kl_stderr), "kl_median",
+                      cli_real(r->kl_median), "kl_p90", cli_real(r->kl_p90), "kl_p99", cli_real(r->kl_p99),
+                      "kl_max", cli_real(r->kl_max), "same_top", cli_real(r->same_top), "ln_ratio",
+                      cli_real(r->ln_ratio)));
     }
     printf("perplexity %.4f ± %.4f (%lld chunks, %lld tokens scored, %.1f s)\n", r->perplexity,
            r->perplexity_stderr, (long long)r->n_chunks, (long long)r->n_scored_tokens, r->seconds);

@@ -26,6 +26,7 @@ typedef struct rdg_perplexity_params {
 typedef struct rdg_perplexity_result {
     double perplexity, perplexity_stderr;
     int64_t n_chunks, n_scored_tokens;
+    int64_t n_not_finite; /* logits at the scored positions that are NaN or infinite; a warning says where */
     double seconds;
     /* With a base; NaN otherwise. KL in nats, base against this model, over the scored positions. */
     double kl_mean, kl_stderr, kl_median, kl_p90, kl_p99, kl_max;

@@ -64,13 +64,14 @@ typedef struct rdg_quantize_params {
     const char *imatrix_path;   /* noted in the metadata; or NULL */
     const rdg_tensor_override *overrides;
     int n_overrides;
-    int output_type;          /* an rdg_type for output.weight, or -1 */
-    int token_embedding_type; /* an rdg_type, or -1 */
-    bool pure;                /* every quantisable tensor gets the base type */
-    bool dry_run;             /* decide types and sizes only; nothing is written */
-    bool allow_requantise;    /* accept input that is quantised already */
-    uint64_t split_bytes;     /* split output, 0 = one file */
-    int n_threads;            /* >= 1 */
+    /* An rdg_type, or -1 for the recipe's. In a tied model, which has no output.weight, output_type is that
+     * of token_embd.weight unless token_embedding_type is given, which then stands; the log says so. */
+    int output_type, token_embedding_type;
+    bool pure;             /* every quantisable tensor gets the base type */
+    bool dry_run;          /* decide types and sizes only; nothing is written */
+    bool allow_requantise; /* accept input that is quantised already */
+    uint64_t split_bytes;  /* split output, 0 = one file */
+    int n_threads;         /* >= 1 */
     const rdg_log *log;
 } rdg_quantize_params;
 

@@ -145,6 +145,21 @@ bool rdg_is_directory(const char *path)
 /* Output
  * ------------------------------------------------------------------------------------------------------ */
 
+rdg_err rdg_check_folder_of(const char *path, rdg_error *e)
+{
+    const char *name = rdg_path_base(path);
+    if (name == path) return RDG_OK;
+    char *folder = rdg_strndup(path, (size_t)(name - path));
+    rdg_err err = RDG_OK;
+    if (!folder)
+        err = rdg_fail(e, RDG_E_NOMEM, "no memory for a path");
+    else if (!rdg_is_directory(folder))
+        err =
+            rdg_fail(e, RDG_E_IO, "cannot create '%s': there is no folder '%s'; make it first", path, folder);
+    rdg_free(folder);
+    return err;
+}
+
 rdg_err rdg_out_open(rdg_out *o, const char *path, rdg_error *e)
 {
     *o = (rdg_out){.fd = -1};
@@ -160,7 +175,8 @@ rdg_err rdg_out_open(rdg_out *o, const char *path, rdg_error *e)
     if (o->fd < 0) {
         int saved = errno;
         rdg_out_close(o);
-        return rdg_fail_errno(e, RDG_E_IO, saved, "cannot create '%s'", path);
+        rdg_err err = saved == ENOENT ? rdg_check_folder_of(path, e) : RDG_OK;
+        return err ? err : rdg_fail_errno(e, RDG_E_IO, saved, "cannot create '%s'", path);
     }
     return RDG_OK;
 }

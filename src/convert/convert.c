@@ -311,7 +311,8 @@ static rdg_err prove(const conversion *cv, rdg_error *e)
 
 static rdg_err run(conversion *cv, rdg_convert_result *r, rdg_error *e)
 {
-    rdg_err err = prepare(cv, e);
+    rdg_err err = rdg_check_folder_of(cv->out, e); /* the path that the user knows, before anything is read */
+    if (!err) err = prepare(cv, e);
     if (err) return err;
     snprintf(r->architecture, sizeof r->architecture, "%s", cv->hf.cls->arch);
     if ((err = rdg_pool_create(cv->p->n_threads > 0 ? cv->p->n_threads : 1, &cv->pool, e))) return err;

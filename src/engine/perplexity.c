@@ -19,6 +19,7 @@ enum { BASE_HEADER_BYTES = 8 + 3 * 4 };
 /* What one scored row yields. */
 typedef struct row_score {
     double nll, kl, nll_base;
+    int64_t n_not_finite; /* logits that are NaN or infinite */
     bool same_top;
 } row_score;
 
@@ -77,15 +78,16 @@ static void score_rows(void *ctx, int thread, int n_threads)
     const chunk_job *j = ctx;
     for (int64_t r = thread; r < j->n_rows; r += n_threads) {
         const float *logits = j->logits + r * j->n_vocab;
-        int64_t top = 0;
+        int64_t top = 0, n_bad = 0;
         double sum = 0;
+        for (int64_t v = 0; v < j->n_vocab; v++) n_bad += !isfinite(logits[v]);
         for (int64_t v = 1; v < j->n_vocab; v++)
             if (logits[v] > logits[top]) top = v;
         double max = logits[top];
         for (int64_t v = 0; v < j->n_vocab; v++) sum += exp(logits[v] - max);
         double log_sum = log(sum);
         row_score *s = &j->scores[r];
-        *s = (row_score){.nll = -(logits[j->targets[r]] - max - log_sum)};
+        *s = (row_score){.nll = -(logits[j->targets[r]] - max - log_sum), .n_not_finite = n_bad};
         if (j->encode) encode_row(j, logits, max, log_sum, j->encode + r * j->row_words);
         if (j->base) compare_row(j, logits, max, log_sum, top, j->base + r * j->row_words, j->targets[r], s);
     }
@@ -201,6 +203,26 @@ static double mean_and_stderr(const double *v, int64_t n, double *stderr_out)
     return mean;
 }
 
+/* Such a perplexity is no number, or worse, looks like one. */
+static void report_not_finite(const run *r, rdg_perplexity_result *out)
+{
+    int64_t n_rows = 0, first = -1;
+    out->n_not_finite = 0;
+    for (int64_t i = 0; i < r->n_chunks * r->n_rows; i++) {
+        if (!r->scores[i].n_not_finite) continue;
+        if (first < 0) first = i;
+        out->n_not_finite += r->scores[i].n_not_finite;
+        n_rows++;
+    }
+    if (first >= 0)
+        rdg_log_warn(r->p->log,
+                     "%" PRId64 " logits are NaN or infinite, in %" PRId64 " of %" PRId64
+                     " scored positions, the first in chunk %" PRId64 " at position %" PRId64
+                     ": the perplexity means nothing; the weights are damaged or overflow",
+                     out->n_not_finite, n_rows, r->n_chunks * r->n_rows, first / r->n_rows,
+                     r->n_ctx / 2 + first % r->n_rows);
+}
+
 static rdg_err summarise(const run *r, rdg_perplexity_result *out, rdg_error *e)
 {
     int64_t n = r->n_chunks * r->n_rows, same = 0;
@@ -281,6 +303,7 @@ rdg_err rdg_perplexity(rdg_session *s, const int32_t *tokens, int64_t n, const r
         err = rdg_out_write(&r.out, &(float){(float)r.scores[i].nll}, sizeof(float), e);
     if (!err && p->save_base) err = rdg_out_commit(&r.out, e);
     if (err) goto done;
+    report_not_finite(&r, result);
     err = summarise(&r, result, e);
     result->seconds = rdg_clock_seconds() - start;
 done:

@@ -389,22 +389,47 @@ static void rank_category(category c, const category *of, const rdg_recipe_tenso
     for (int64_t i = 0; i < n; i++) at[scratch[i].index] = (position){i, n};
 }
 
+/* token_embd.weight of a tied model is output and embedding at once. The option that names the tensor wins.
+ */
+static int explicit_type(const rdg_recipe_request *rq, category c, bool is_token_embd)
+{
+    if (is_token_embd && rq->token_embedding_type >= 0) return rq->token_embedding_type;
+    return c == OUTPUT ? rq->output_type : -1;
+}
+
+static void report_tied(const rdg_recipe_request *rq, const rdg_log *log)
+{
+    if (rq->output_type < 0) return;
+    const char *output = rdg_type_name((rdg_type)rq->output_type);
+    if (rq->token_embedding_type < 0)
+        rdg_log_info(
+            log,
+            "the model has no output.weight, token_embd.weight takes its place: the output's type %s "
+            "goes to token_embd.weight",
+            output);
+    else if (rq->token_embedding_type != rq->output_type)
+        rdg_log_warn(log,
+                     "the model has no output.weight, token_embd.weight takes its place and gets the token "
+                     "embedding's type %s: the output's type %s is not used",
+                     rdg_type_name((rdg_type)rq->token_embedding_type), output);
+}
+
 static rdg_err choose(const rdg_recipe_request *rq, const rdg_recipe_model *m, patterns *p, category c,
-                      position at, rdg_type base, rdg_recipe_tensor *t, rdg_arena *arena, rdg_error *e)
+                      position at, rdg_type base, rdg_recipe_tensor *t, rdg_arena *arena, const rdg_log *log,
+                      rdg_error *e)
 {
     bool is_token_embd = strcmp(t->name, "token_embd.weight") == 0;
     rdg_type wanted = base;
-    int found;
+    int found, given = explicit_type(rq, c, is_token_embd);
     rdg_err err = patterns_find(p, rq, t->name, &found, e);
     if (err) return err;
     if (found >= 0)
         wanted = rq->overrides[found].type;
-    else if (c == OUTPUT && rq->output_type >= 0)
-        wanted = (rdg_type)rq->output_type;
-    else if (is_token_embd && rq->token_embedding_type >= 0)
-        wanted = (rdg_type)rq->token_embedding_type;
+    else if (given >= 0)
+        wanted = (rdg_type)given;
     else if (!rq->pure && rdg_type_is_quantised(base))
         wanted = by_rules(rq, m, c, at, t->n_columns, base);
+    if (found < 0 && is_token_embd && c == OUTPUT) report_tied(rq, log);
     t->chosen = fallback(wanted, t->n_columns);
     if (t->chosen != wanted) {
         t->warning = rdg_arena_format(arena, "%lld columns are no multiple of %lld: %s instead of %s",
@@ -470,7 +495,8 @@ rdg_err rdg_recipe_plan(const rdg_recipe_request *rq, const rdg_recipe_model *mo
         tensors[t].warning = NULL;
         tensors[t].chosen = tensors[t].type;
         tensors[t].quantisable = is_quantisable(&tensors[t]);
-        if (tensors[t].quantisable) err = choose(rq, model, &p, of[t], at[t], base, &tensors[t], arena, e);
+        if (tensors[t].quantisable)
+            err = choose(rq, model, &p, of[t], at[t], base, &tensors[t], arena, log, e);
     }
     for (int i = 0; i < p.n && !err; i++)
         if (p.n_selected[i] == 0)

@@ -28,10 +28,11 @@ typedef struct rdg_recipe_tensor {
 
 typedef struct rdg_recipe_request {
     rdg_recipe recipe;
-    bool has_imatrix;                     /* an importance matrix is in use at all */
-    bool pure;                            /* the base type everywhere */
-    int output_type;                      /* an rdg_type, or -1 */
-    int token_embedding_type;             /* an rdg_type, or -1 */
+    bool has_imatrix; /* an importance matrix is in use at all */
+    bool pure;        /* the base type everywhere */
+    int output_type;  /* of output.weight, or of token_embd.weight if there is none (tied); an rdg_type, or -1
+                       */
+    int token_embedding_type; /* of token_embd.weight, whatever it is used for; an rdg_type, or -1 */
     const rdg_tensor_override *overrides; /* the first pattern found in a tensor's name decides */
     int n_overrides;
 } rdg_recipe_request;

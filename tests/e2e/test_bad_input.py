@@ -137,7 +137,11 @@ class BadFiles(e2e.Case):
                          ["imatrix", self.tiny, "-f", e2e.CALIBRATION, "-c", "16", "--chunks", "1", "-o", out],
                          ["perplexity", self.tiny, "-f", e2e.CALIBRATION, "-c", "16", "--chunks", "1", "--save-base", out]):
                 with self.subTest(args[0], out=out):
-                    self.assertIn(out, self.run_either(args, (FAILED, USAGE)).err)
+                    err = self.run_either(args, (FAILED, USAGE)).err
+                    self.assertIn(out, err)
+                    self.assertNotIn("unchecked", err)
+                    if "/" in out:
+                        self.assertIn("no folder 'missing-folder/'", err)
         before = e2e.read(self.tiny)
         os.symlink(self.tiny, self.path("link.gguf"))
         for out in (self.tiny, os.path.join(self.folder, ".", "tiny.gguf"), "link.gguf"):

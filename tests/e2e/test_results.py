@@ -129,6 +129,27 @@ class Results(e2e.Case):
         self.assertRegex(header, re.escape(f"'shape': ({r['shape'][0]}, {r['shape'][1]})"))
         self.assertEqual(len(data), 10 + len(header) + 4 * 3 * r["shape"][1])
 
+    def test_logits_that_are_no_numbers_are_counted(self):
+        """One row of the embedding is NaN. ridge-tiny is tied, so that row is also the logit of its token everywhere."""
+        tensors = self.ridge("inspect", self.tiny, "--json").json["tensors"]
+        embd = next(t for t in tensors if t["name"] == "token_embd.weight")
+        row = embd["bytes"] // embd["dims"][1]
+        data = bytearray(e2e.read(self.tiny))
+        start = len(data) - max(t["offset"] + (t["bytes"] + 31) // 32 * 32 for t in tensors) + embd["offset"]
+        data[start + 77 * row:start + 77 * row + 2] = b"\xc0\x7f"
+        self.write("nan.gguf", bytes(data))
+        sound = self.ridge("logits", self.tiny, "--tokens", "1,5,9", "-o", "l.npy", "--json").json
+        self.assertEqual((sound["n_not_finite"], sound["warnings"]), (0, []))
+        r = self.ridge("logits", "nan.gguf", "--tokens", "1,5,9", "-o", "l.npy", "--json").json
+        self.assertEqual(r["n_not_finite"], 3)
+        self.assertIn("3 logits are NaN and 0 infinite, in 3 of 3 positions, the first at position 0 for token 77", r["warnings"][0])
+        r = self.ridge("logits", "nan.gguf", "--tokens", "1,77", "-o", "l.npy").err
+        self.assertIn(" in 2 of 2 positions", r)
+        r = self.ridge("perplexity", "nan.gguf", "-f", CALIBRATION, "-c", "16", "--chunks", "2", "--json").json
+        self.assertIsNone(r["perplexity"])
+        self.assertGreaterEqual(r["n_not_finite"], 14)
+        self.assertIn("in 14 of 14 scored positions, the first in chunk 0 at position 8", r["warnings"][0])
+
     def test_run(self):
         r = self.ridge("run", self.tiny, "-p", "Once upon a time", "-n", "6", "--temp", "0", "--json").json
         self.keys(r, "text", "prompt_tokens", "tokens", "finish_reason", "load_seconds", "prefill", "decode", "device",

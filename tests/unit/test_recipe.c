@@ -153,6 +153,35 @@ static void an_importance_matrix_changes_some_rules(void **state)
     }
 }
 
+typedef struct heard {
+    rdg_log_level level;
+    const char *part;
+    int n, n_other;
+} heard;
+
+static void on_message(void *user, rdg_log_level level, const char *text)
+{
+    heard *h = user;
+    bool wanted = level == h->level && h->part && strstr(text, h->part);
+    h->n += wanted;
+    h->n_other += !wanted;
+}
+
+/* Plans l; exactly one message, of this level and with this part, or none. */
+static void messages_of(const rdg_recipe_request *rq, const rdg_recipe_model *m, rdg_log_level level,
+                        const char *part)
+{
+    heard h = {.level = level, .part = part};
+    rdg_log log = {.message = on_message, .user = &h};
+    rdg_error e = {0};
+    rdg_arena arena;
+    rdg_arena_init(&arena);
+    assert_int_equal(rdg_recipe_plan(rq, m, l.t, l.n, &arena, &log, &e), RDG_OK);
+    rdg_arena_finish(&arena);
+    assert_int_equal(h.n, part != NULL);
+    assert_int_equal(h.n_other, 0);
+}
+
 static void tied_embeddings_are_the_output(void **state)
 {
     const rdg_recipe_model m = {.n_layers = 2, .n_heads = 8, .n_heads_kv = 8};
@@ -175,6 +204,19 @@ static void tied_embeddings_are_the_output(void **state)
     rq.token_embedding_type = RDG_TYPE_Q5_0;
     plan(&l, &rq, &m);
     assert_int_equal(chosen(&l, "token_embd.weight"), RDG_TYPE_Q5_0);
+    rq.output_type = RDG_TYPE_Q8_0; /* both: the one that names the tensor, and a warning */
+    messages_of(&rq, &m, RDG_LOG_WARN, "the output's type Q8_0 is not used");
+    assert_int_equal(chosen(&l, "token_embd.weight"), RDG_TYPE_Q5_0);
+    rq.token_embedding_type = -1;
+    messages_of(&rq, &m, RDG_LOG_INFO, "Q8_0 goes to token_embd.weight");
+    assert_int_equal(chosen(&l, "token_embd.weight"), RDG_TYPE_Q8_0);
+    rq.token_embedding_type = RDG_TYPE_Q8_0;
+    messages_of(&rq, &m, RDG_LOG_WARN, NULL);
+    add_llama(&l, 2, 512, false, false); /* not tied: each its own, nothing to say */
+    rq.token_embedding_type = RDG_TYPE_Q5_0;
+    messages_of(&rq, &m, RDG_LOG_WARN, NULL);
+    assert_int_equal(chosen(&l, "token_embd.weight"), RDG_TYPE_Q5_0);
+    assert_int_equal(chosen(&l, "output.weight"), RDG_TYPE_Q8_0);
 }
 
 static void experts(void **state)
