@@ -145,9 +145,10 @@ bool rdg_is_directory(const char *path)
 /* Output
  * ------------------------------------------------------------------------------------------------------ */
 
-rdg_err rdg_check_folder_of(const char *path, rdg_error *e)
+rdg_err rdg_check_output(const char *path, rdg_error *e)
 {
     const char *name = rdg_path_base(path);
+    if (rdg_is_directory(path)) return rdg_fail(e, RDG_E_IO, "'%s' is a directory, cannot write there", path);
     if (name == path) return RDG_OK;
     char *folder = rdg_strndup(path, (size_t)(name - path));
     rdg_err err = RDG_OK;
@@ -163,7 +164,8 @@ rdg_err rdg_check_folder_of(const char *path, rdg_error *e)
 rdg_err rdg_out_open(rdg_out *o, const char *path, rdg_error *e)
 {
     *o = (rdg_out){.fd = -1};
-    if (rdg_is_directory(path)) return rdg_fail(e, RDG_E_IO, "'%s' is a directory, cannot write there", path);
+    rdg_err err = rdg_check_output(path, e);
+    if (err) return err;
     o->path = rdg_strdup(path);
     o->temp_path = rdg_format("%s.ridge-tmp-%ld", path, (long)getpid());
     o->buffer = rdg_alloc(OUT_BUFFER_BYTES);
@@ -175,8 +177,7 @@ rdg_err rdg_out_open(rdg_out *o, const char *path, rdg_error *e)
     if (o->fd < 0) {
         int saved = errno;
         rdg_out_close(o);
-        rdg_err err = saved == ENOENT ? rdg_check_folder_of(path, e) : RDG_OK;
-        return err ? err : rdg_fail_errno(e, RDG_E_IO, saved, "cannot create '%s'", path);
+        return rdg_fail_errno(e, RDG_E_IO, saved, "cannot create '%s'", path);
     }
     return RDG_OK;
 }

@@ -35,8 +35,8 @@ rdg_err rdg_file_read(const char *path, size_t limit_bytes, bool allow_stdin, ch
 
 bool rdg_file_exists(const char *path);
 bool rdg_is_directory(const char *path);
-/* An error that names the folder if the one that `path` would lie in does not exist. */
-rdg_err rdg_check_folder_of(const char *path, rdg_error *e);
+/* An error where no file can be: on a folder, or in a folder that does not exist, which is named. */
+rdg_err rdg_check_output(const char *path, rdg_error *e);
 
 /* Output written beside its target ("PATH.ridge-tmp-PID") and renamed over it by commit. Buffered. An error
  * is sticky and is reported by the next call; close without commit removes the temporary file. */

@@ -311,7 +311,7 @@ static rdg_err prove(const conversion *cv, rdg_error *e)
 
 static rdg_err run(conversion *cv, rdg_convert_result *r, rdg_error *e)
 {
-    rdg_err err = rdg_check_folder_of(cv->out, e); /* the path that the user knows, before anything is read */
+    rdg_err err = rdg_check_output(cv->out, e); /* the path that the user knows, before anything is read */
     if (!err) err = prepare(cv, e);
     if (err) return err;
     snprintf(r->architecture, sizeof r->architecture, "%s", cv->hf.cls->arch);
