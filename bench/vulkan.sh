@@ -12,5 +12,7 @@ ridge=$build/ridge
 "$build/tests/kernel/test_vulkan_check" --stride=3 || echo "OPERATION CHECK FAILED"
 [ -f "$model" ] || "$ridge" synth "$model" --like llama-8b -q
 "$ridge" bench "$model" --device vulkan -p 512 -n 128 -r 3 --nodes -v
+"$ridge" bench "$model" --device vulkan -p 0 -n 0 --load -r 5 -q
 "$ridge" bench "$model" --device vulkan -p 0 -n 64 -r 3 --depth 4000 -q
 "$build/tests/kernel/tune_vulkan"
+"$build/tests/kernel/tune_upload" "$model"

@@ -4,6 +4,8 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/decode.h"
+#include "graph/gpu_exec.h"
+#include "graph/gpu_load.h"
 #include "profile/roofs_cpu.h"
 
 #include <math.h>
@@ -13,7 +15,7 @@
 typedef struct options {
     int64_t n_prompt, n_decode, repeats, depth, n_batch;
     const char *kv_type, *variant;
-    bool nodes;
+    bool nodes, load;
 } options;
 
 static const options defaults = {
@@ -35,6 +37,8 @@ static const cli_option table[] = {
      "kernel variant to prefer where it exists"},
     {"--nodes", NULL, NULL, CLI_FLAG, offsetof(options, nodes), 0, 0,
      "where the time of a decode step and a prefill step goes, by operation"},
+    {"--load", NULL, NULL, CLI_FLAG, offsetof(options, load), 0, 0,
+     "time the load of the weights to a GPU as well, beside reading and copying alone"},
     {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
 };
 
@@ -52,6 +56,7 @@ typedef struct job {
     rdg_cpu_roofs roofs;
     speeds prefill, decode;
     double bytes_per_token;
+    rdg_load_times load;
     json_t *nodes;
 } job;
 
@@ -241,6 +246,49 @@ static rdg_err prepare(job *j, rdg_type kv, rdg_error *e)
     return RDG_OK;
 }
 
+/* Before anything else is on the device: the weights are there once more while they are timed. */
+static rdg_err time_load(job *j, rdg_error *e)
+{
+    rdg_plan *plan;
+    rdg_plan_options o = {.n_tokens = 1, .n_outputs = 1, .n_ctx = 1, .n_batch = 1};
+    rdg_device *d = rdg_exec_gpu_device(j->session->exec);
+    if (!d) return rdg_fail(e, RDG_E_ARGUMENT, "--load times the way to a GPU: give one with --device");
+    rdg_err err = rdg_model_build_plan(j->model, &o, true, &plan, e);
+    if (!err) err = rdg_gpu_measure_load(d, plan, j->session->pool, NULL, (int)j->o->repeats, &j->load, e);
+    rdg_plan_destroy(plan);
+    return err;
+}
+
+static double slower_half(const rdg_load_times *t)
+{
+    return RDG_MAX(t->read_seconds, t->copy_seconds);
+}
+
+static json_t *load_json(const rdg_load_times *t)
+{
+    double bytes = (double)t->bytes;
+    return json_pack(
+        "{s:o, s:{s:o, s:o, s:o}, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o}", "bytes", cli_real(bytes),
+        "seconds", "median", cli_real(t->seconds), "min", cli_real(t->min_seconds), "max",
+        cli_real(t->max_seconds), "reserve_seconds", cli_real(t->reserve_seconds), "bytes_per_second",
+        cli_real(bytes / t->seconds), "read_bytes_per_second", cli_real(bytes / t->read_seconds),
+        "fill_bytes_per_second", cli_real(bytes / t->fill_seconds), "copy_bytes_per_second",
+        cli_real(bytes / t->copy_seconds), "fraction_of_slower", cli_real(slower_half(t) / t->seconds),
+        "n_threads", t->n_threads, "staging_bytes", cli_real((double)t->staging_bytes));
+}
+
+static void print_load(const rdg_load_times *t)
+{
+    double gb = (double)t->bytes / 1e9;
+    printf("  load    %6.3f GB in %.3f s (%.3f … %.3f), %.3f s of it for buffers: %.1f GB/s = %.0f %% of the "
+           "slower "
+           "half\n"
+           "          reading alone %.1f GB/s (%.1f with rows turned), copying alone %.1f GB/s, %d threads\n",
+           gb, t->seconds, t->min_seconds, t->max_seconds, t->reserve_seconds, gb / t->seconds,
+           slower_half(t) / t->seconds * 100, gb / t->read_seconds, gb / t->fill_seconds,
+           gb / t->copy_seconds, t->n_threads);
+}
+
 static json_t *speeds_json(const speeds *s)
 {
     return json_pack("{s:o, s:o, s:o}", "median", cli_real(s->median), "min", cli_real(s->min), "max",
@@ -268,11 +316,13 @@ static int report(job *j)
                           "tokens_per_second", speeds_json(&j->decode), "bytes_per_token",
                           cli_real(j->bytes_per_token), "bandwidth_bytes_per_second", cli_real(bandwidth),
                           "fraction_of_read_bandwidth", cli_real(share), "depth", (json_int_t)o->depth));
+        if (o->load) json_object_set_new(doc, "load", load_json(&j->load));
         if (o->nodes) json_object_set(doc, "nodes", j->nodes);
         return cli_print_json(j->c, doc);
     }
     printf("%s, %d threads, depth %lld\n", rdg_session_device(j->session), rdg_session_n_threads(j->session),
            (long long)o->depth);
+    if (o->load) print_load(&j->load);
     if (o->n_prompt)
         printf("  prefill %5lld tokens  %9.2f tokens/s  (%.2f … %.2f)\n", (long long)o->n_prompt,
                j->prefill.median, j->prefill.min, j->prefill.max);
@@ -304,14 +354,16 @@ static int run(cli *c, void *opts)
     rdg_error e = {0};
     rdg_type kv;
     if (!rdg_type_from_name(o->kv_type, &kv)) return cli_usage(c, "unknown type '%s'", o->kv_type);
-    if (o->n_prompt + o->n_decode == 0) return cli_usage(c, "-p 0 and -n 0 leave nothing to measure");
+    if (o->n_prompt + o->n_decode == 0 && !o->load)
+        return cli_usage(c, "-p 0 and -n 0 leave nothing to measure");
     job j = {.c = c, .o = o, .nodes = json_array()};
     rdg_err err = prepare(&j, kv, &e);
+    if (!err && o->load) err = time_load(&j, &e);
     if (!err) err = measure_roof(&j, &e);
     if (!err) err = measure(&j, o->n_prompt, time_prefill, &j.prefill, "prefill", &e);
     if (!err) err = measure(&j, o->n_decode, time_decode, &j.decode, "decode", &e);
     if (!err) err = measure_roof(&j, &e);
-    if (!err) j.bytes_per_token = (double)rdg_session_bytes_per_token(j.session);
+    if (!err && o->n_decode) j.bytes_per_token = (double)rdg_session_bytes_per_token(j.session);
     cli_progress_done(c);
     if (!err && o->nodes && o->n_decode) err = time_nodes(&j, 1, "decode step", &e);
     if (!err && o->nodes && o->n_prompt)
@@ -330,9 +382,16 @@ const cli_command cmd_bench = {
     .group = "pipeline",
     .summary = "prefill and decode speed, with the share of the measured bandwidth",
     .usage = "MODEL",
-    .description = "Random tokens through the model: a warm-up, then the median and spread of several "
-                   "repetitions. Decode is\n"
-                   "set against the read bandwidth measured on this device in the same run.",
+    .description =
+        "Random tokens through the model: a warm-up, then the median and spread of several "
+        "repetitions. Decode is\n"
+        "set against the read bandwidth measured on this device in the same run.\n\n"
+        "--load loads the weights to a GPU again and again (page cache warm), each time followed by\n"
+        "reading without copying and copying without reading, by the same threads through the same\n"
+        "staging memory. In JSON: load{bytes, seconds{median,min,max}, reserve_seconds (making the\n"
+        "buffers, part of seconds), bytes_per_second, read_bytes_per_second, fill_bytes_per_second\n"
+        "(reading with rows laid out for the kernels), copy_bytes_per_second, fraction_of_slower\n"
+        "(of the slower of reading and copying), n_threads, staging_bytes}.",
     .options = table,
     .defaults = &defaults,
     .options_bytes = sizeof defaults,

@@ -51,6 +51,7 @@ typedef struct job {
     rdg_buf text; /* generated */
     cli_generation g;
     double load_seconds, prefill_seconds, load_rss_bytes;
+    rdg_load_info load;
 } job;
 
 static int on_text(void *user, const char *text, size_t n)
@@ -111,6 +112,7 @@ static rdg_err prepare(job *j, rdg_type kv, rdg_error *e)
         err = rdg_fail(e, RDG_E_CONTEXT_FULL,
                        "the prompt's %zu tokens do not fit into the context of %lld; use a larger one (-c)",
                        j->n_prompt, (long long)rdg_session_n_ctx(j->session));
+    if (!err) err = rdg_session_load(j->session, &j->load, e);
     if (!err) err = cli_make_sampler(j->c, &j->o->sampling, j->model, &j->sampler, e);
     j->load_seconds = rdg_clock_seconds() - start;
     j->load_rss_bytes = peak_rss_bytes();
@@ -139,6 +141,12 @@ static json_t *speed_json(int64_t n, double seconds)
                      "tokens_per_second", cli_real(seconds > 0 ? (double)n / seconds : 0));
 }
 
+static json_t *load_json(const rdg_load_info *l)
+{
+    return json_pack("{s:I, s:o, s:o}", "bytes", (json_int_t)l->bytes, "seconds", cli_real(l->seconds),
+                     "bytes_per_second", cli_real(l->seconds > 0 ? (double)l->bytes / l->seconds : 0));
+}
+
 static int report(job *j)
 {
     cli *c = j->c;
@@ -155,11 +163,11 @@ static int report(job *j)
                                                      : json_null();
         return cli_print_json(
             c,
-            json_pack("{s:o, s:o, s:o, s:s, s:o, s:o, s:I, s:o, s:o, s:s, s:I, s:o}", "text", text,
+            json_pack("{s:o, s:o, s:o, s:s, s:o, s:o, s:I, s:o, s:o, s:o, s:s, s:I, s:o}", "text", text,
                       "prompt_tokens", prompt, "tokens", tokens, "finish_reason", j->g.finish_reason,
                       "load_seconds", cli_real(j->load_seconds), "map_seconds", cli_real(info->map_seconds),
-                      "load_peak_rss_bytes", (json_int_t)j->load_rss_bytes, "prefill",
-                      speed_json((int64_t)j->n_prompt, j->prefill_seconds), "decode",
+                      "load_peak_rss_bytes", (json_int_t)j->load_rss_bytes, "upload", load_json(&j->load),
+                      "prefill", speed_json((int64_t)j->n_prompt, j->prefill_seconds), "decode",
                       speed_json((int64_t)j->g.n_tokens, j->g.seconds), "device",
                       rdg_session_device(j->session), "peak_rss_bytes", (json_int_t)rss, "placement", place));
     }

@@ -46,6 +46,15 @@ void rdg_session_defaults(rdg_session_params *p);
 rdg_err rdg_session_create(rdg_model *m, const rdg_session_params *p, rdg_session **out, rdg_error *e);
 void rdg_session_destroy(rdg_session *s);
 
+/* What it took to bring the weights to a GPU; zeros on the CPU, which uses them in the map. */
+typedef struct rdg_load_info {
+    uint64_t bytes;
+    double seconds;
+} rdg_load_info;
+/* Makes the session ready to decode now rather than at its first token: weights on the device, memory made.
+ * Optional. info may be NULL. */
+rdg_err rdg_session_load(rdg_session *s, rdg_load_info *info, rdg_error *e);
+
 typedef enum rdg_logits_mode { RDG_LOGITS_NONE, RDG_LOGITS_LAST, RDG_LOGITS_ALL } rdg_logits_mode;
 /* Appends n tokens to the sequence. CONTEXT_FULL if n_past + n > n_ctx: nothing is evaluated then. Ids are
  * checked. */

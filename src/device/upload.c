@@ -1,10 +1,19 @@
 #include "device/upload.h"
 #include "base/clock.h"
 
-#include <stdatomic.h>
+#include <errno.h>
+#include <pthread.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
-enum { SLOT_BYTES = 32 << 20, N_SLOTS = 4, FILL_BYTES = 1 << 20 };
+enum {
+    SLOT_BYTES = 4 << 20, /* as long on the bus as several submits take */
+    N_THREADS = 12,
+    N_SPARE = 4,
+    MAX_PARTS = 512,         /* a slot's copies: models have rows of small tensors */
+    BOUNCE_BYTES = 256 << 10 /* rows to be rewritten: what a core's cache holds */
+};
 
 /* A part of a piece that fits what is left of a slot. */
 typedef struct part {
@@ -13,148 +22,269 @@ typedef struct part {
 } part;
 
 typedef struct slot {
+    rdg_buffer *staging; /* made when first needed: pinning memory is slow, and goes on while others read */
     rdg_list *list;
     rdg_event done;
-    char *host;
-    uint64_t base; /* in the staging buffer */
 } slot;
 
-typedef struct fill_job {
-    const part *parts;
+typedef struct reader {
+    part parts[MAX_PARTS];
     size_t n_parts;
-    char *host;
-    atomic_llong next; /* work items are FILL_BYTES of the slot */
-    int64_t n_items;
-} fill_job;
+    char *bounce;
+    double fill_seconds, wait_seconds;
+} reader;
 
-static void fill_range(const part *p, char *host, uint64_t begin, uint64_t end)
+/* `mutex` guards everything below it, and the device. */
+typedef struct job {
+    rdg_device *device;
+    const rdg_upload_piece *pieces;
+    size_t n_pieces;
+    rdg_upload_options o;
+    const rdg_log *log;
+    reader *readers;
+    int n_readers;
+    double total;
+    pthread_mutex_t mutex;
+    size_t next; /* where the next slot begins */
+    uint64_t next_offset;
+    slot *slots;
+    int n_slots;
+    int *queue; /* slots in the order of their copies, those never used first: a ring of n_slots */
+    int first, n_queued;
+    uint64_t bytes, staging_bytes;
+    rdg_err rc;
+    rdg_error error;
+} job;
+
+/* Reading
+ * ----------------------------------------------------------------------------------------------------- */
+
+static rdg_err read_file(const rdg_map *file, const void *src, char *out, uint64_t bytes, rdg_error *e)
+{
+    uint64_t at = (uint64_t)((const unsigned char *)src - file->data);
+    while (bytes) {
+        ssize_t n = pread(file->fd, out, bytes, (off_t)at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0)
+            return rdg_fail_errno(e, RDG_E_IO, errno, "cannot read the file at %llu", (unsigned long long)at);
+        if (n == 0)
+            return rdg_fail(e, RDG_E_IO, "the file ends at %llu: it was cut while in use",
+                            (unsigned long long)at);
+        out += n;
+        at += (uint64_t)n;
+        bytes -= (uint64_t)n;
+    }
+    return RDG_OK;
+}
+
+static rdg_err fill_rows(reader *r, const part *p, char *out, bool from_file, rdg_error *e)
 {
     const rdg_upload_piece *piece = p->piece;
-    if (!piece->row_bytes) {
-        memcpy(host + p->at + begin, (const char *)piece->src + p->offset + begin, end - begin);
-        return;
-    }
-    /* rows that start in the range */
-    uint64_t r = piece->row_bytes, first = (begin + r - 1) / r, last = (end + r - 1) / r;
-    for (uint64_t i = first; i < last && (i + 1) * r <= p->bytes; i++)
-        piece->rewrite(piece, (const char *)piece->src + p->offset + i * r, host + p->at + i * r);
-}
-
-static void fill_thread(void *ctx, int thread, int n_threads)
-{
-    (void)thread;
-    (void)n_threads;
-    fill_job *j = ctx;
-    for (;;) {
-        int64_t item = atomic_fetch_add(&j->next, 1);
-        if (item >= j->n_items) return;
-        uint64_t begin = (uint64_t)item * FILL_BYTES, end = begin + FILL_BYTES;
-        for (size_t i = 0; i < j->n_parts; i++) {
-            const part *p = &j->parts[i];
-            if (p->at >= end || p->at + p->bytes <= begin) continue;
-            fill_range(p, j->host, begin > p->at ? begin - p->at : 0, RDG_MIN(end - p->at, p->bytes));
+    const char *src = (const char *)piece->src + p->offset;
+    uint64_t row = piece->row_bytes, step = RDG_MAX(BOUNCE_BYTES / row, 1) * row;
+    for (uint64_t done = 0; done < p->bytes; done += step) {
+        uint64_t n = RDG_MIN(step, p->bytes - done);
+        const char *rows = src + done;
+        if (from_file) {
+            rdg_err rc = read_file(piece->file, rows, r->bounce, n, e);
+            if (rc) return rc;
+            rows = r->bounce;
         }
+        for (uint64_t i = 0; i < n; i += row) piece->rewrite(piece, rows + i, out + done + i);
     }
+    return RDG_OK;
 }
 
-/* Fills the slot from piece *i, offset *offset on; returns the bytes used and advances both. */
-static uint64_t cut(const rdg_upload_piece *pieces, size_t n, size_t *i, uint64_t *offset, part *parts,
-                    size_t cap, size_t *n_parts)
-{
-    uint64_t used = 0;
-    *n_parts = 0;
-    while (*i < n && *n_parts < cap && used < SLOT_BYTES) {
-        const rdg_upload_piece *p = &pieces[*i];
-        uint64_t take = RDG_MIN(p->bytes - *offset, SLOT_BYTES - used);
-        if (p->row_bytes && take < p->bytes - *offset) take = take / p->row_bytes * p->row_bytes;
-        if (take == 0) break; /* the next row does not fit any more */
-        parts[(*n_parts)++] = (part){.piece = p, .offset = *offset, .bytes = take, .at = used};
-        used = (uint64_t)rdg_round_up((int64_t)(used + take), 256);
-        *offset += take;
-        if (*offset == p->bytes) (*i)++, *offset = 0;
-    }
-    return used;
-}
-
-static rdg_err send(rdg_device *d, rdg_buffer *staging, slot *s, const part *parts, size_t n_parts,
-                    rdg_error *e)
+static rdg_err fill(const job *j, reader *r, char *host, rdg_error *e)
 {
     rdg_err rc = RDG_OK;
-    if (s->list)
-        rc = rdg_list_reset(s->list, e);
-    else
-        rc = rdg_list_create(d, 1, 0, "upload", &s->list, e);
+    for (size_t i = 0; i < r->n_parts && !rc; i++) {
+        const part *p = &r->parts[i];
+        const rdg_upload_piece *piece = p->piece;
+        bool from_file = piece->file && piece->file->fd >= 0 && !j->o.from_map;
+        if (piece->row_bytes && !j->o.skip_rewrite)
+            rc = fill_rows(r, p, host + p->at, from_file, e);
+        else if (from_file)
+            rc = read_file(piece->file, (const char *)piece->src + p->offset, host + p->at, p->bytes, e);
+        else
+            memcpy(host + p->at, (const char *)piece->src + p->offset, p->bytes);
+    }
+    return rc;
+}
+
+/* The ring; called with the mutex held
+ * ------------------------------------------------------------------------ */
+
+/* The parts of the next slot; false when nothing is left. */
+static bool cut(job *j, reader *r)
+{
+    uint64_t used = 0;
+    r->n_parts = 0;
+    while (j->next < j->n_pieces && r->n_parts < MAX_PARTS && used < j->o.slot_bytes) {
+        const rdg_upload_piece *p = &j->pieces[j->next];
+        uint64_t take = RDG_MIN(p->bytes - j->next_offset, j->o.slot_bytes - used);
+        if (p->row_bytes && take < p->bytes - j->next_offset) take = take / p->row_bytes * p->row_bytes;
+        if (take == 0) break; /* the next row does not fit any more */
+        r->parts[r->n_parts++] = (part){.piece = p, .offset = j->next_offset, .bytes = take, .at = used};
+        used = (uint64_t)rdg_round_up((int64_t)(used + take), 256);
+        j->next_offset += take;
+        if (j->next_offset == p->bytes) j->next++, j->next_offset = 0;
+    }
+    return r->n_parts > 0;
+}
+
+static rdg_err make_slot(job *j, slot *s, rdg_error *e)
+{
+    rdg_err rc = rdg_buffer_create(j->device, j->o.uncached ? RDG_MEMORY_UPLOAD : RDG_MEMORY_READBACK,
+                                   j->o.slot_bytes, "staging", &s->staging, e);
+    if (!rc) j->staging_bytes += j->o.slot_bytes;
+    return rc ? rc : rdg_list_create(j->device, 1, 0, "upload", &s->list, e);
+}
+
+static rdg_err send(job *j, reader *r, slot *s, rdg_error *e)
+{
+    rdg_err rc = s->done.value ? rdg_list_reset(s->list, e) : RDG_OK;
     if (rc) return rc;
-    for (size_t k = 0; k < n_parts; k++)
-        rdg_list_copy(s->list, parts[k].piece->dst, parts[k].piece->dst_offset + parts[k].offset, staging,
-                      s->base + parts[k].at, parts[k].bytes);
+    for (size_t k = 0; k < r->n_parts; k++)
+        rdg_list_copy(s->list, r->parts[k].piece->dst, r->parts[k].piece->dst_offset + r->parts[k].offset,
+                      s->staging, r->parts[k].at, r->parts[k].bytes);
     rc = rdg_list_finish(s->list, e);
-    return rc ? rc : rdg_submit(d, s->list, NULL, 0, &s->done, e);
+    return rc ? rc : rdg_submit(j->device, s->list, NULL, 0, &s->done, e);
+}
+
+/* The slot whose copy was submitted first, when that is over. One is always there: there are more slots than
+ * threads, and each thread holds one at most. */
+static slot *take_slot(job *j, reader *r)
+{
+    double start = rdg_clock_seconds();
+    int k = j->queue[j->first];
+    j->first = (j->first + 1) % j->n_slots;
+    j->n_queued--;
+    slot *s = &j->slots[k];
+    while (!rdg_event_done(j->device, s->done)) { /* a loss ends the waiting as well */
+        pthread_mutex_unlock(&j->mutex);
+        nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
+        pthread_mutex_lock(&j->mutex);
+    }
+    r->wait_seconds += rdg_clock_seconds() - start;
+    return s;
+}
+
+static void put_slot(job *j, const slot *s)
+{
+    j->queue[(j->first + j->n_queued++) % j->n_slots] = (int)(s - j->slots);
+}
+
+static void keep_error(job *j, rdg_err rc, const rdg_error *e)
+{
+    if (!rc || j->rc) return;
+    j->rc = rc;
+    j->error = *e;
+}
+
+static void read_thread(void *ctx, int thread, int n_threads)
+{
+    (void)n_threads;
+    job *j = ctx;
+    if (thread >= j->n_readers) return;
+    reader *r = &j->readers[thread];
+    rdg_error e = {0};
+    pthread_mutex_lock(&j->mutex);
+    while (!j->rc && cut(j, r)) {
+        slot *s = take_slot(j, r);
+        rdg_err rc = s->staging ? RDG_OK : make_slot(j, s, &e);
+        if (!rc && !j->o.skip_fill) {
+            char *host = rdg_buffer_host(s->staging);
+            pthread_mutex_unlock(&j->mutex);
+            double start = rdg_clock_seconds();
+            rc = fill(j, r, host, &e);
+            r->fill_seconds += rdg_clock_seconds() - start;
+            pthread_mutex_lock(&j->mutex);
+        }
+        if (!rc && !j->rc && !j->o.skip_copy) rc = send(j, r, s, &e);
+        keep_error(j, rc, &e);
+        put_slot(j, s);
+        for (size_t k = 0; k < r->n_parts; k++) j->bytes += r->parts[k].bytes;
+        double done = (double)j->bytes;
+        if (thread != 0) continue; /* the log is the caller's */
+        pthread_mutex_unlock(&j->mutex);
+        int stop = rdg_log_progress(j->log, "upload", done, j->total);
+        rc = stop ? rdg_fail(&e, RDG_E_CANCELLED, "the upload was stopped") : RDG_OK;
+        pthread_mutex_lock(&j->mutex);
+        keep_error(j, rc, &e);
+    }
+    pthread_mutex_unlock(&j->mutex);
+}
+
+/* Setting up
+ * -------------------------------------------------------------------------------------------------- */
+
+/* Fills in what the options left open and makes the arrays; no device memory yet. */
+static rdg_err set_up(job *j, rdg_pool *pool, rdg_error *e)
+{
+    rdg_upload_options *o = &j->o;
+    uint64_t bounce = BOUNCE_BYTES;
+    if (!o->slot_bytes) o->slot_bytes = SLOT_BYTES;
+    if (!o->n_threads) o->n_threads = N_THREADS;
+    if (!o->n_spare) o->n_spare = N_SPARE;
+    for (size_t i = 0; i < j->n_pieces; i++) {
+        const rdg_upload_piece *p = &j->pieces[i];
+        j->total += (double)p->bytes;
+        bounce = RDG_MAX(bounce, p->row_bytes);
+        if (p->bytes == 0 || p->row_bytes > o->slot_bytes)
+            return rdg_fail(e, RDG_E_LIMIT, "upload of %llu bytes in rows of %llu",
+                            (unsigned long long)p->bytes, (unsigned long long)p->row_bytes);
+    }
+    double slots = (j->total + 512.0 * (double)j->n_pieces) / (double)o->slot_bytes;
+    j->n_readers = RDG_MIN(o->n_threads, pool ? rdg_pool_threads(pool) : 1);
+    if (slots < j->n_readers) j->n_readers = (int)slots + 1;
+    j->n_slots = j->n_readers + o->n_spare;
+    j->readers = rdg_alloc_array((size_t)j->n_readers, sizeof *j->readers);
+    j->slots = rdg_alloc_array((size_t)j->n_slots, sizeof *j->slots);
+    j->queue = rdg_alloc_array((size_t)j->n_slots, sizeof *j->queue);
+    bool ok = j->readers && j->slots && j->queue;
+    for (int i = 0; ok && i < j->n_readers; i++)
+        ok = (j->readers[i].bounce = rdg_alloc_aligned(64, bounce)) != NULL;
+    if (!ok) return rdg_fail(e, RDG_E_NOMEM, "no memory for an upload");
+    for (int i = 0; i < j->n_slots; i++) j->queue[i] = i;
+    j->n_queued = j->n_slots;
+    return RDG_OK;
 }
 
 rdg_err rdg_upload(rdg_device *d, const rdg_upload_piece *pieces, size_t n, rdg_pool *pool,
-                   const rdg_log *log, rdg_upload_stats *stats, rdg_error *e)
+                   const rdg_upload_options *o, const rdg_log *log, rdg_upload_stats *stats, rdg_error *e)
 {
-    enum { MAX_PARTS = 512 };
-    rdg_upload_stats st = {0};
-    slot slots[N_SLOTS] = {0};
-    rdg_buffer *staging = NULL;
-    part *parts = rdg_alloc_array(MAX_PARTS, sizeof *parts);
-    double start = rdg_clock_seconds(), total = 0;
-    rdg_err rc = RDG_OK;
-    if (!parts) return rdg_fail(e, RDG_E_NOMEM, "no memory for an upload");
-    for (size_t i = 0; i < n; i++) {
-        total += (double)pieces[i].bytes;
-        if (pieces[i].bytes == 0 || pieces[i].row_bytes > SLOT_BYTES) {
-            rc = rdg_fail(e, RDG_E_LIMIT, "upload of %llu bytes in rows of %llu",
-                          (unsigned long long)pieces[i].bytes, (unsigned long long)pieces[i].row_bytes);
-            goto done;
-        }
-    }
-    uint64_t slot_bytes = (uint64_t)RDG_MIN(total + 512.0 * (double)n, (double)SLOT_BYTES);
-    slot_bytes = (uint64_t)rdg_round_up((int64_t)slot_bytes + 256, 4096);
-    rc = rdg_buffer_create(d, RDG_MEMORY_UPLOAD, slot_bytes * N_SLOTS, "staging", &staging, e);
+    job j = {.device = d, .pieces = pieces, .n_pieces = n, .log = log, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    double start = rdg_clock_seconds();
+    if (o) j.o = *o;
+    rdg_err rc = set_up(&j, pool, e);
     if (rc) goto done;
-    size_t i = 0;
-    uint64_t offset = 0;
-    for (int k = 0; i < n; k = (k + 1) % N_SLOTS) {
-        slot *s = &slots[k];
-        s->base = slot_bytes * (uint64_t)k;
-        s->host = (char *)rdg_buffer_host(staging) + s->base;
-        double t0 = rdg_clock_seconds();
-        rc = rdg_event_wait(d, s->done, -1, e);
-        if (rc) goto done;
-        size_t n_parts;
-        uint64_t used = cut(pieces, n, &i, &offset, parts, MAX_PARTS, &n_parts);
-        double t1 = rdg_clock_seconds();
-        fill_job job = {.parts = parts,
-                        .n_parts = n_parts,
-                        .host = s->host,
-                        .n_items = rdg_div_up((int64_t)used, FILL_BYTES)};
-        if (pool)
-            rdg_pool_run(pool, fill_thread, &job);
-        else
-            fill_thread(&job, 0, 1);
-        double t2 = rdg_clock_seconds();
-        rc = send(d, staging, s, parts, n_parts, e);
-        if (rc) goto done;
-        for (size_t m = 0; m < n_parts; m++) st.bytes += parts[m].bytes;
-        st.wait_seconds += t1 - t0;
-        st.fill_seconds += t2 - t1;
-        if (rdg_log_progress(log, "upload", (double)st.bytes, total)) {
-            rc = rdg_fail(e, RDG_E_CANCELLED, "the upload was stopped");
-            goto done;
-        }
-    }
+    if (pool && j.n_readers > 1)
+        rdg_pool_run(pool, read_thread, &j);
+    else
+        read_thread(&j, 0, 1);
+    rc = j.rc;
+    if (rc && e) *e = j.error;
 done:
-    for (int k = 0; k < N_SLOTS; k++) { /* nothing may be freed while it is in use */
-        rdg_err late = rdg_event_wait(d, slots[k].done, -1, rc ? NULL : e);
+    for (int k = 0; j.slots && k < j.n_slots; k++) { /* nothing may be freed while it is in use */
+        rdg_err late = rdg_event_wait(d, j.slots[k].done, -1, rc ? NULL : e);
         if (!rc) rc = late;
-        rdg_list_destroy(slots[k].list);
     }
-    rdg_buffer_destroy(staging);
-    rdg_free(parts);
-    st.seconds = rdg_clock_seconds() - start;
+    double seconds = rdg_clock_seconds() - start;
+    for (int k = 0; j.slots && k < j.n_slots; k++) {
+        rdg_list_destroy(j.slots[k].list);
+        rdg_buffer_destroy(j.slots[k].staging);
+    }
+    rdg_upload_stats st = {.seconds = seconds, .bytes = j.bytes, .staging_bytes = j.staging_bytes};
+    st.n_threads = j.n_readers;
+    for (int i = 0; j.readers && i < j.n_readers; i++) {
+        st.fill_seconds += j.readers[i].fill_seconds / j.n_readers;
+        st.wait_seconds += j.readers[i].wait_seconds / j.n_readers;
+        rdg_free(j.readers[i].bounce);
+    }
+    rdg_free(j.queue);
+    rdg_free(j.slots);
+    rdg_free(j.readers);
     if (stats) *stats = st;
     return rc;
 }

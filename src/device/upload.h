@@ -1,8 +1,11 @@
-/* Bulk copies from host memory to device buffers through a ring of staging slots: threads fill one slot while
- * the copy queue empties the ones before it, so reading the file and crossing the bus overlap. */
+/* Bulk copies from files or host memory to device buffers through a ring of staging slots. Each thread fills
+ * a slot of its own and submits its copy, without waiting for the others, so reading the file and crossing
+ * the bus overlap. Pieces of a file are read with pread straight into staging: one copy by the processor, and
+ * no page faults of the map, which would cost as much again. */
 #ifndef RDG_DEVICE_UPLOAD_H
 #define RDG_DEVICE_UPLOAD_H
 
+#include "base/file.h"
 #include "base/pool.h"
 #include "device/device.h"
 
@@ -11,19 +14,32 @@ typedef struct rdg_upload_piece {
     uint64_t dst_offset;
     const void *src;
     uint64_t bytes;
+    const rdg_map *file; /* src lies in this map and is read from its file; NULL: read where it lies */
     /* Rows may be rewritten on their way: row_bytes > 0, `rewrite` is called for whole rows by any thread. */
     uint64_t row_bytes;
     void (*rewrite)(const struct rdg_upload_piece *p, const void *row, void *out);
     int64_t user[2];
 } rdg_upload_piece;
 
+/* Zeros mean the usual. Leaving a half out measures the other one with the same threads, slots and pieces. */
+typedef struct rdg_upload_options {
+    int n_threads;       /* most threads that read */
+    uint64_t slot_bytes; /* of staging */
+    int n_spare;         /* slots beyond one a thread: copies in flight */
+    bool uncached;       /* staging in memory that the processor does not cache */
+    bool from_map;       /* read where it lies although there is a file */
+    bool skip_fill, skip_rewrite, skip_copy;
+} rdg_upload_options;
+
 typedef struct rdg_upload_stats {
-    double seconds, fill_seconds, wait_seconds; /* whole; filling slots; waiting for a free slot */
-    uint64_t bytes;
+    double seconds;
+    double fill_seconds, wait_seconds; /* reading, waiting for a free slot: mean of the threads */
+    uint64_t bytes, staging_bytes;
+    int n_threads;
 } rdg_upload_stats;
 
-/* Returns when everything has arrived. pool may be NULL. stats may be NULL. */
+/* Returns when everything has arrived. pool, options and stats may be NULL. */
 rdg_err rdg_upload(rdg_device *d, const rdg_upload_piece *pieces, size_t n, rdg_pool *pool,
-                   const rdg_log *log, rdg_upload_stats *stats, rdg_error *e);
+                   const rdg_upload_options *o, const rdg_log *log, rdg_upload_stats *stats, rdg_error *e);
 
 #endif

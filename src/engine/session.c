@@ -135,6 +135,14 @@ rdg_err rdg_session_plan(rdg_session *s, int64_t n_tokens, int64_t n_outputs, rd
     return RDG_OK;
 }
 
+rdg_err rdg_session_load(rdg_session *s, rdg_load_info *info, rdg_error *e)
+{
+    rdg_prepared *prepared;
+    rdg_err err = rdg_session_plan(s, 1, s->embeddings ? 0 : 1, &prepared, e);
+    if (info) *info = (rdg_load_info){.bytes = s->exec->upload_bytes, .seconds = s->exec->upload_seconds};
+    return err;
+}
+
 static rdg_err check_tokens(const rdg_session *s, const int32_t *tokens, int64_t n, rdg_error *e)
 {
     if (n < 1) return rdg_fail(e, RDG_E_ARGUMENT, "there is no token to evaluate");

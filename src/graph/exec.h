@@ -56,6 +56,8 @@ struct rdg_exec {
     const rdg_exec_class *class;
     const rdg_gguf *gguf;
     uint64_t state_bytes, scratch_bytes; /* allocated so far */
+    uint64_t upload_bytes;               /* weights copied to the device so far */
+    double upload_seconds;
 };
 
 static inline void rdg_exec_destroy(rdg_exec *x)

@@ -4,6 +4,7 @@
 #ifndef RDG_GRAPH_GPU_H
 #define RDG_GRAPH_GPU_H
 
+#include "device/upload.h"
 #include "graph/exec.h"
 #include "graph/plan_internal.h"
 #include "ops/attention/attention_step.h"
@@ -22,8 +23,9 @@ typedef struct rdg_gpu_place {
 rdg_err rdg_gpu_weights_create(rdg_device *d, const rdg_gguf *g, bool import, rdg_gpu_weights **out,
                                rdg_error *e);
 void rdg_gpu_weights_destroy(rdg_gpu_weights *w);
-/* Puts every weight of the plan on the device that is not there yet. */
-rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *pool, const rdg_log *log,
+/* Puts every weight of the plan on the device that is not there yet. o and stats may be NULL. */
+rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *pool,
+                             const rdg_upload_options *o, const rdg_log *log, rdg_upload_stats *stats,
                              rdg_error *e);
 rdg_gpu_place rdg_gpu_weights_find(const rdg_gpu_weights *w, const rdg_gguf_tensor *t);
 uint64_t rdg_gpu_weights_bytes(const rdg_gpu_weights *w);

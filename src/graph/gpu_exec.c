@@ -253,7 +253,10 @@ static rdg_err gpu_prepare(rdg_exec *base, rdg_plan *plan, rdg_prepared **out, r
         rc = rdg_fail(e, RDG_E_NOMEM, "no memory for a plan");
         goto fail;
     }
-    if ((rc = rdg_gpu_weights_load(x->weights, plan, x->pool, x->log, e))) goto fail;
+    rdg_upload_stats up;
+    if ((rc = rdg_gpu_weights_load(x->weights, plan, x->pool, NULL, x->log, &up, e))) goto fail;
+    x->base.upload_bytes += up.bytes;
+    x->base.upload_seconds += up.seconds;
     if ((rc = make_states(x, plan, e))) goto fail;
     rc =
         rdg_gpu_schedule_create(plan, rdg_device_get_facts(x->device), x->weights, x->steps, &c->schedule, e);

@@ -3,7 +3,6 @@
  * turned planar on the way (ops/gpu_planar.h); they lie in buffers of their own, whose tag says so. */
 #include "graph/gpu.h"
 #include "base/clock.h"
-#include "device/upload.h"
 #include "format/gguf.h"
 #include "ops/gpu_planar.h"
 
@@ -144,13 +143,15 @@ static int by_file_order(const void *a, const void *b)
     return x->src < y->src ? -1 : x->src > y->src;
 }
 
-rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *pool, const rdg_log *log,
+rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *pool,
+                             const rdg_upload_options *o, const rdg_log *log, rdg_upload_stats *stats,
                              rdg_error *e)
 {
     rdg_upload_piece *pieces = rdg_alloc_array(p->n_values + 1, sizeof *pieces);
     const rdg_gguf_tensor **missing = rdg_alloc_array(p->n_values + 1, sizeof *missing);
     size_t n = 0;
     uint64_t to_come[2] = {0, 0};
+    rdg_upload_stats st = {0};
     rdg_err rc = RDG_OK;
     if (!pieces || !missing) {
         rc = rdg_fail(e, RDG_E_NOMEM, "no memory for a table of weights");
@@ -177,6 +178,7 @@ rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *po
         w->places[tensor_index(w, t)] = place;
         pieces[i] = (rdg_upload_piece){
             .dst = place.buffer, .dst_offset = place.offset, .src = t->data, .bytes = t->bytes};
+        if (w->gguf->parts[t->part].map.fd >= 0) pieces[i].file = &w->gguf->parts[t->part].map;
         if (planar) {
             pieces[i].row_bytes = (uint64_t)rdg_type_row_bytes(t->type, t->dim[0]);
             pieces[i].rewrite = rewrite;
@@ -186,20 +188,21 @@ rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *po
         w->bytes += t->bytes;
     }
     qsort(pieces, n, sizeof *pieces, by_file_order);
-    rdg_upload_stats st;
-    rc = rdg_upload(w->device, pieces, n, pool, log, &st, e);
+    rc = rdg_upload(w->device, pieces, n, pool, o, log, &st, e);
     w->seconds += st.seconds;
     if (rc) {
         rdg_fail_prefix(e, rc, "upload of the weights");
         for (size_t i = 0; i < n; i++) w->places[tensor_index(w, missing[i])] = (rdg_gpu_place){0};
         goto done;
     }
-    rdg_log_info(log,
-                 "%zu weights, %.2f GB to the device in %.2f s: %.1f GB/s (%.2f s reading, %.2f s waiting "
-                 "for the bus)",
-                 n, (double)st.bytes * 1e-9, st.seconds, (double)st.bytes * 1e-9 / st.seconds,
-                 st.fill_seconds, st.wait_seconds);
+    rdg_log_info(
+        log,
+        "%zu weights, %.2f GB to the device in %.2f s: %.1f GB/s (%d threads; %.2f s reading, %.2f s "
+        "waiting for the bus)",
+        n, (double)st.bytes * 1e-9, st.seconds, (double)st.bytes * 1e-9 / st.seconds, st.n_threads,
+        st.fill_seconds, st.wait_seconds);
 done:
+    if (stats) *stats = st;
     rdg_free(missing);
     rdg_free(pieces);
     return rc;

@@ -1,0 +1,65 @@
+#include "graph/gpu_load.h"
+#include "base/clock.h"
+#include "graph/gpu.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MAX_REPEATS = 64 };
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* One load with the given halves left out. */
+static rdg_err once(rdg_device *d, const rdg_plan *p, rdg_pool *pool, const rdg_upload_options *o,
+                    double *seconds, rdg_upload_stats *st, rdg_error *e)
+{
+    rdg_gpu_weights *w = NULL;
+    double start = rdg_clock_seconds();
+    rdg_err rc = rdg_gpu_weights_create(d, p->gguf, false, &w, e);
+    if (!rc) rc = rdg_gpu_weights_load(w, p, pool, o, NULL, st, e);
+    *seconds = rdg_clock_seconds() - start;
+    rdg_gpu_weights_destroy(w);
+    return rc;
+}
+
+rdg_err rdg_gpu_measure_load(rdg_device *d, const rdg_plan *p, rdg_pool *pool, const rdg_upload_options *o,
+                             int repeats, rdg_load_times *out, rdg_error *e)
+{
+    static const rdg_upload_options usual = {0};
+    double whole[MAX_REPEATS], reserve[MAX_REPEATS], ignored;
+    rdg_upload_stats st;
+    if (!o) o = &usual;
+    *out = (rdg_load_times){.read_seconds = INFINITY, .fill_seconds = INFINITY, .copy_seconds = INFINITY};
+    rdg_upload_options read = *o, fill = *o, copy = *o;
+    read.skip_copy = read.skip_rewrite = fill.skip_copy = copy.skip_fill = true;
+    const struct {
+        const rdg_upload_options *o;
+        double *seconds;
+    } halves[] = {{&read, &out->read_seconds}, {&fill, &out->fill_seconds}, {&copy, &out->copy_seconds}};
+    repeats = RDG_MAX(1, RDG_MIN(repeats, MAX_REPEATS));
+    rdg_err rc = once(d, p, pool, o, &ignored, &st, e);
+    for (int i = 0; i < repeats && !rc; i++) {
+        rc = once(d, p, pool, o, &whole[i], &st, e);
+        if (rc) break;
+        reserve[i] = whole[i] - st.seconds;
+        out->bytes = st.bytes;
+        out->staging_bytes = st.staging_bytes;
+        out->n_threads = st.n_threads;
+        for (int k = 0; k < RDG_COUNTOF(halves) && !rc; k++) {
+            rc = once(d, p, pool, halves[k].o, &ignored, &st, e);
+            if (!rc) *halves[k].seconds = RDG_MIN(*halves[k].seconds, st.seconds);
+        }
+    }
+    if (rc) return rc;
+    qsort(whole, (size_t)repeats, sizeof *whole, by_value);
+    qsort(reserve, (size_t)repeats, sizeof *reserve, by_value);
+    out->seconds = whole[repeats / 2];
+    out->min_seconds = whole[0];
+    out->max_seconds = whole[repeats - 1];
+    out->reserve_seconds = reserve[repeats / 2];
+    return RDG_OK;
+}
