@@ -3,58 +3,12 @@
  * time the number of visible positions passes a power of two, because that sets how many workgroups share an
  * attention. */
 #include "graph/gpu_exec.h"
-#include "graph/gpu.h"
+#include "graph/gpu_exec_internal.h"
 #include "ops/attention/attention.h"
-#include "ops/sample/greedy.h"
 
 #include <string.h>
 
-enum { INPUT_ALIGN = 256, MAX_RECORDINGS = 6, FIRST_BUCKET = 128, RING = 64, IN_FLIGHT = 2 };
-static const int64_t TIMEOUT_NS = (int64_t)120 * 1000000000;
-
-typedef struct recording {
-    rdg_list *list;
-    int64_t n_visible;
-    bool timestamps, greedy; /* greedy: samples and goes on by itself instead of copying the logits out */
-    uint64_t used;           /* for choosing which to drop */
-} recording;
-
-typedef struct gpu_prepared {
-    rdg_prepared base;
-    rdg_gpu_schedule schedule;
-    rdg_buffer *inputs; /* tokens, positions, output_rows; always mapped */
-    uint64_t input_offset[3];
-    rdg_buffer *output;
-    rdg_value_id output_value;
-    bool exact_visible; /* an attention that is not causal: its length is part of the recording */
-    bool steps;         /* has attention steps */
-    recording recordings[MAX_RECORDINGS];
-    uint64_t clock;
-} gpu_prepared;
-
-typedef struct gpu_state {
-    rdg_state_kind kind;
-    int32_t index;
-    rdg_buffer *buffer;
-    uint64_t bytes;
-} gpu_state;
-
-typedef struct gpu_exec {
-    rdg_exec base;
-    rdg_device *device;
-    rdg_gpu_cache *cache;
-    rdg_gpu_weights *weights;
-    rdg_pool *pool;
-    const rdg_log *log;
-    char variant[64];
-    bool steps;
-    gpu_state *states;
-    size_t n_states, cap_states;
-    rdg_buffer *scratch, *kernel_scratch, *step_scratch;
-    rdg_buffer *greedy_scratch, *ring;
-    gpu_prepared **prepared;
-    size_t n_prepared, cap_prepared;
-} gpu_exec;
+enum { INPUT_ALIGN = 256, FIRST_BUCKET = 128 };
 
 static gpu_state *find_state(const gpu_exec *x, rdg_state_kind kind, int32_t index)
 {
@@ -64,12 +18,12 @@ static gpu_state *find_state(const gpu_exec *x, rdg_state_kind kind, int32_t ind
 }
 
 /* A list that does one thing now. */
-static rdg_err run_list(gpu_exec *x, rdg_list *l, rdg_error *e)
+rdg_err rdg_gpu_exec_run_list(gpu_exec *x, rdg_list *l, rdg_error *e)
 {
     rdg_event done;
     rdg_err rc = rdg_list_finish(l, e);
     if (!rc) rc = rdg_submit(x->device, l, NULL, 0, &done, e);
-    return rc ? rc : rdg_event_wait(x->device, done, TIMEOUT_NS, e);
+    return rc ? rc : rdg_event_wait(x->device, done, RDG_GPU_TIMEOUT_NS, e);
 }
 
 static rdg_err make_states(gpu_exec *x, const rdg_plan *p, rdg_error *e)
@@ -99,7 +53,7 @@ static rdg_err make_states(gpu_exec *x, const rdg_plan *p, rdg_error *e)
         if (!zero) rc = rdg_list_create(x->device, 0, 0, "clear states", &zero, e);
         if (!rc) rdg_list_fill(zero, fresh.buffer, 0, bytes / 4 * 4 + INPUT_ALIGN, 0);
     }
-    if (!rc && zero) rc = run_list(x, zero, e);
+    if (!rc && zero) rc = rdg_gpu_exec_run_list(x, zero, e);
     rdg_list_destroy(zero);
     return rc;
 }
@@ -165,7 +119,7 @@ static rdg_gpu_recorder recorder(const gpu_exec *x, const gpu_prepared *c, bind_
 
 static void drop_recordings(gpu_prepared *c)
 {
-    for (int i = 0; i < MAX_RECORDINGS; i++) {
+    for (int i = 0; i < RDG_GPU_RECORDINGS; i++) {
         rdg_list_destroy(c->recordings[i].list);
         c->recordings[i] = (recording){0};
     }
@@ -188,7 +142,7 @@ static rdg_err grow(gpu_exec *x, rdg_buffer **b, uint64_t bytes, bool zero, cons
     rc = rdg_list_create(x->device, 0, 0, "clear scratch", &l, e);
     if (!rc) {
         rdg_list_fill(l, *b, 0, bytes, 0);
-        rc = run_list(x, l, e);
+        rc = rdg_gpu_exec_run_list(x, l, e);
     }
     rdg_list_destroy(l);
     return rc;
@@ -300,30 +254,14 @@ static int64_t bucket(const gpu_prepared *c, int64_t n_visible)
     return b;
 }
 
-/* The end of a greedy step: picks the token and puts it where the next step looks for it. */
-static rdg_err record_greedy(gpu_exec *x, const gpu_prepared *c, const rdg_tensor *logits, rdg_list *l,
-                             rdg_error *e)
-{
-    rdg_gpu_env env = {.facts = rdg_device_get_facts(x->device),
-                       .cache = x->cache,
-                       .scratch = rdg_buffer_address(x->greedy_scratch)};
-    rdg_gpu_dispatch d;
-    memset(&d, 0, sizeof d);
-    uint64_t inputs = rdg_buffer_address(c->inputs);
-    rdg_greedy_encode(&env, rdg_gpu_address(logits), logits->dim[0], inputs + c->input_offset[0],
-                      inputs + c->input_offset[1], rdg_buffer_address(x->ring), RING, &d);
-    rdg_list_barrier(l);
-    return rdg_gpu_dispatch_all(x->cache, l, &d, 1, e);
-}
-
-static rdg_err record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, bool timestamps, bool greedy,
-                      recording **out, rdg_error *e)
+rdg_err rdg_gpu_exec_record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, const gpu_recipe *recipe,
+                            recording **out, rdg_error *e)
 {
     int64_t key = bucket(c, n_visible);
     recording *victim = &c->recordings[0];
-    for (int i = 0; i < MAX_RECORDINGS; i++) {
+    for (int i = 0; i < RDG_GPU_RECORDINGS; i++) {
         recording *rec = &c->recordings[i];
-        if (rec->list && rec->n_visible == key && rec->timestamps == timestamps && rec->greedy == greedy) {
+        if (rec->list && rec->n_visible == key && !memcmp(&rec->recipe, recipe, sizeof *recipe)) {
             rec->used = ++c->clock;
             *out = rec;
             return RDG_OK;
@@ -334,16 +272,16 @@ static rdg_err record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, bool time
     *victim = (recording){0};
     bind_context b;
     rdg_gpu_recorder r = recorder(x, c, &b, key);
-    r.timestamps = timestamps;
+    r.timestamps = recipe->timestamps;
     rdg_list *l = NULL;
-    rdg_err rc = rdg_list_create(x->device, 0, timestamps ? (int)c->schedule.n + 1 : 0,
+    rdg_err rc = rdg_list_create(x->device, 0, recipe->timestamps ? (int)c->schedule.n + 1 : 0,
                                  c->base.plan->options.n_tokens == 1 ? "decode" : "prefill", &l, e);
     if (!rc) rc = rdg_gpu_record_plan(&r, l, e);
     if (!rc && c->output) {
         rdg_tensor t = *rdg_plan_shape(c->base.plan, c->output_value);
         bind(&b, c->output_value, &t);
-        if (greedy) {
-            rc = record_greedy(x, c, &t, l, e);
+        if (recipe->greedy) {
+            rc = rdg_gpu_record_sampling(x, c, &t, recipe, l, e);
         } else {
             rdg_list_barrier(l);
             rdg_list_copy(l, c->output, 0, t.buffer, t.buffer_offset, rdg_buffer_bytes(c->output));
@@ -354,13 +292,12 @@ static rdg_err record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, bool time
         rdg_list_destroy(l);
         return rc;
     }
-    *victim = (recording){
-        .list = l, .n_visible = key, .timestamps = timestamps, .greedy = greedy, .used = ++c->clock};
+    *victim = (recording){.list = l, .n_visible = key, .recipe = *recipe, .used = ++c->clock};
     *out = victim;
     return RDG_OK;
 }
 
-static void put_input(const gpu_prepared *c, int i, const int32_t *src, int64_t n)
+void rdg_gpu_exec_input(const gpu_prepared *c, int i, const int32_t *src, int64_t n)
 {
     if (n) memcpy((char *)rdg_buffer_host(c->inputs) + c->input_offset[i], src, (size_t)n * sizeof *src);
 }
@@ -388,77 +325,18 @@ static rdg_err gpu_run(rdg_exec *base, rdg_prepared *prepared, const rdg_step *s
     recording *rec;
     rdg_event done;
     *output = NULL;
-    rdg_err rc = record(x, c, step->n_visible, times != NULL, false, &rec, e);
+    const gpu_recipe recipe = {.timestamps = times != NULL};
+    rdg_err rc = rdg_gpu_exec_record(x, c, step->n_visible, &recipe, &rec, e);
     if (rc) return rc;
-    put_input(c, 0, step->tokens, o->n_tokens);
-    put_input(c, 1, step->positions, o->n_tokens);
-    put_input(c, 2, step->output_rows, o->n_outputs);
+    rdg_gpu_exec_input(c, 0, step->tokens, o->n_tokens);
+    rdg_gpu_exec_input(c, 1, step->positions, o->n_tokens);
+    rdg_gpu_exec_input(c, 2, step->output_rows, o->n_outputs);
     rc = rdg_submit(x->device, rec->list, NULL, 0, &done, e);
-    if (!rc) rc = rdg_event_wait(x->device, done, TIMEOUT_NS, e);
+    if (!rc) rc = rdg_event_wait(x->device, done, RDG_GPU_TIMEOUT_NS, e);
     if (!rc && times) rc = read_times(c, rec->list, times, e);
     if (rc) return rc;
     *output = c->output ? rdg_buffer_host(c->output) : NULL;
     return RDG_OK;
-}
-
-static rdg_err start_greedy(gpu_exec *x, rdg_error *e)
-{
-    rdg_err rc = RDG_OK;
-    if (!x->greedy_scratch)
-        rc = rdg_buffer_create(x->device, RDG_MEMORY_DEVICE, RDG_GREEDY_SCRATCH_BYTES, "greedy",
-                               &x->greedy_scratch, e);
-    if (!rc && !x->ring)
-        rc = rdg_buffer_create(x->device, RDG_MEMORY_READBACK, RING * 4, "tokens", &x->ring, e);
-    rdg_list *l = NULL;
-    if (!rc) rc = rdg_list_create(x->device, 0, 0, "start greedy", &l, e);
-    if (rc) return rc;
-    rdg_list_fill(l, x->greedy_scratch, 0, RDG_GREEDY_SCRATCH_BYTES, 0);
-    rc = run_list(x, l, e);
-    rdg_list_destroy(l);
-    return rc;
-}
-
-static rdg_err gpu_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_generate *g, int64_t *n_done,
-                            rdg_error *e)
-{
-    gpu_exec *x = (gpu_exec *)base;
-    gpu_prepared *c = (gpu_prepared *)prepared;
-    const rdg_plan_options *o = &c->base.plan->options;
-    const int32_t row = 0;
-    rdg_event done[IN_FLIGHT] = {{0}};
-    *n_done = 0;
-    if (o->n_tokens != 1 || o->n_outputs != 1 || !c->output || c->exact_visible)
-        return rdg_fail(e, RDG_E_ARGUMENT, "only a plan of one token with logits can go on by itself");
-    rdg_err rc = start_greedy(x, e);
-    if (rc) return rc;
-    put_input(c, 0, &g->token, 1);
-    put_input(c, 1, &g->position, 1);
-    put_input(c, 2, &row, 1);
-    bool go_on = true;
-    for (int64_t i = 0; i < g->n + IN_FLIGHT - 1 && go_on && !rc; i++) {
-        if (i < g->n) {
-            recording *rec;
-            rc = record(x, c, g->position + i + 1, false, true, &rec, e);
-            if (!rc) rc = rdg_submit(x->device, rec->list, NULL, 0, &done[i % IN_FLIGHT], e);
-        }
-        int64_t k = i - IN_FLIGHT + 1; /* the step that must be over by now */
-        if (rc || k < 0) continue;
-        rc = rdg_event_wait(x->device, done[k % IN_FLIGHT], TIMEOUT_NS, e);
-        if (rc) break;
-        int32_t token = ((const volatile int32_t *)rdg_buffer_host(x->ring))[k % RING];
-        if (token < 0) {
-            rc = rdg_fail(e, RDG_E_DEVICE, "the logits at position %lld hold no number",
-                          (long long)(g->position + k));
-            break;
-        }
-        *n_done = k + 1;
-        go_on = g->on_token(g->user, token);
-    }
-    for (int i = 0; i < IN_FLIGHT; i++) { /* nothing may run on when the caller touches the session again */
-        rdg_err late = rdg_event_wait(x->device, done[i], TIMEOUT_NS, rc ? NULL : e);
-        if (!rc) rc = late;
-    }
-    return rc;
 }
 
 /* States to and from host memory
@@ -483,7 +361,7 @@ static rdg_err move_state(gpu_exec *x, rdg_state_kind kind, int32_t index, void 
         rdg_list_copy(l, host, 0, s->buffer, 0, bytes);
     else
         rdg_list_copy(l, s->buffer, 0, host, 0, bytes);
-    rc = run_list(x, l, e);
+    rc = rdg_gpu_exec_run_list(x, l, e);
     if (!rc && dst) memcpy(dst, rdg_buffer_host(host), bytes);
 done:
     rdg_list_destroy(l);
@@ -538,7 +416,7 @@ static const rdg_exec_class gpu_class = {
     .prepare = gpu_prepare,
     .release = gpu_release,
     .run = gpu_run,
-    .generate = gpu_generate,
+    .generate = rdg_gpu_exec_generate,
     .read_state = gpu_read_state,
     .write_state = gpu_write_state,
     .kernel_name = gpu_kernel_name,

@@ -1,0 +1,76 @@
+/* Inside of the GPU executor: gpu_exec.c (memory, plans, runs) and gpu_generate.c (decoding that stays on the
+ * device). */
+#ifndef RDG_GRAPH_GPU_EXEC_INTERNAL_H
+#define RDG_GRAPH_GPU_EXEC_INTERNAL_H
+
+#include "graph/gpu.h"
+
+enum { RDG_GPU_RECORDINGS = 6 };
+#define RDG_GPU_TIMEOUT_NS ((int64_t)120 * 1000000000)
+
+/* What the list of a plan does at its end and beside its launches: part of what it is recorded for. */
+typedef struct gpu_recipe {
+    bool timestamps; /* one after each launch */
+    bool greedy;     /* samples and goes on by itself instead of copying the logits out */
+} gpu_recipe;
+
+typedef struct recording {
+    rdg_list *list;
+    int64_t n_visible;
+    gpu_recipe recipe;
+    uint64_t used; /* for choosing which to drop */
+} recording;
+
+typedef struct gpu_prepared {
+    rdg_prepared base;
+    rdg_gpu_schedule schedule;
+    rdg_buffer *inputs; /* tokens, positions, output_rows; always mapped */
+    uint64_t input_offset[3];
+    rdg_buffer *output;
+    rdg_value_id output_value;
+    bool exact_visible; /* an attention that is not causal: its length is part of the recording */
+    bool steps;         /* has attention steps */
+    recording recordings[RDG_GPU_RECORDINGS];
+    uint64_t clock;
+} gpu_prepared;
+
+typedef struct gpu_state {
+    rdg_state_kind kind;
+    int32_t index;
+    rdg_buffer *buffer;
+    uint64_t bytes;
+} gpu_state;
+
+typedef struct gpu_exec {
+    rdg_exec base;
+    rdg_device *device;
+    rdg_gpu_cache *cache;
+    rdg_gpu_weights *weights;
+    rdg_pool *pool;
+    const rdg_log *log;
+    char variant[64];
+    bool steps;
+    gpu_state *states;
+    size_t n_states, cap_states;
+    rdg_buffer *scratch, *kernel_scratch, *step_scratch;
+    rdg_buffer *greedy_scratch, *ring;
+    gpu_prepared **prepared;
+    size_t n_prepared, cap_prepared;
+} gpu_exec;
+
+/* The list for a step that sees n_visible positions, recorded now or before. */
+rdg_err rdg_gpu_exec_record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, const gpu_recipe *recipe,
+                            recording **out, rdg_error *e);
+/* Step input i (tokens, positions, output_rows) of the next submit. */
+void rdg_gpu_exec_input(const gpu_prepared *c, int i, const int32_t *src, int64_t n);
+/* Finishes a list that does one thing, runs it and waits. */
+rdg_err rdg_gpu_exec_run_list(gpu_exec *x, rdg_list *l, rdg_error *e);
+
+/* gpu_generate.c */
+rdg_err rdg_gpu_exec_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_generate *g, int64_t *n_done,
+                              rdg_error *e);
+/* The end of a step that goes on by itself: picks the token and puts it where the next step looks for it. */
+rdg_err rdg_gpu_record_sampling(gpu_exec *x, const gpu_prepared *c, const rdg_tensor *logits,
+                                const gpu_recipe *recipe, rdg_list *l, rdg_error *e);
+
+#endif

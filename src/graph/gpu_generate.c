@@ -1,0 +1,85 @@
+/* Decoding that stays on the device: each step ends with picking its token, which goes where the next step
+ * looks for it, and into a ring that the host reads. The next step is submitted while one runs. */
+#include "graph/gpu_exec_internal.h"
+#include "ops/sample/greedy.h"
+
+#include <string.h>
+
+enum { RING = 64, IN_FLIGHT = 2 };
+
+rdg_err rdg_gpu_record_sampling(gpu_exec *x, const gpu_prepared *c, const rdg_tensor *logits,
+                                const gpu_recipe *recipe, rdg_list *l, rdg_error *e)
+{
+    (void)recipe;
+    rdg_gpu_env env = {.facts = rdg_device_get_facts(x->device),
+                       .cache = x->cache,
+                       .scratch = rdg_buffer_address(x->greedy_scratch)};
+    rdg_gpu_dispatch d;
+    memset(&d, 0, sizeof d);
+    uint64_t inputs = rdg_buffer_address(c->inputs);
+    rdg_greedy_encode(&env, rdg_gpu_address(logits), logits->dim[0], inputs + c->input_offset[0],
+                      inputs + c->input_offset[1], rdg_buffer_address(x->ring), RING, &d);
+    rdg_list_barrier(l);
+    return rdg_gpu_dispatch_all(x->cache, l, &d, 1, e);
+}
+
+static rdg_err start_greedy(gpu_exec *x, rdg_error *e)
+{
+    rdg_err rc = RDG_OK;
+    if (!x->greedy_scratch)
+        rc = rdg_buffer_create(x->device, RDG_MEMORY_DEVICE, RDG_GREEDY_SCRATCH_BYTES, "greedy",
+                               &x->greedy_scratch, e);
+    if (!rc && !x->ring)
+        rc = rdg_buffer_create(x->device, RDG_MEMORY_READBACK, RING * 4, "tokens", &x->ring, e);
+    rdg_list *l = NULL;
+    if (!rc) rc = rdg_list_create(x->device, 0, 0, "start greedy", &l, e);
+    if (rc) return rc;
+    rdg_list_fill(l, x->greedy_scratch, 0, RDG_GREEDY_SCRATCH_BYTES, 0);
+    rc = rdg_gpu_exec_run_list(x, l, e);
+    rdg_list_destroy(l);
+    return rc;
+}
+
+rdg_err rdg_gpu_exec_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_generate *g, int64_t *n_done,
+                              rdg_error *e)
+{
+    gpu_exec *x = (gpu_exec *)base;
+    gpu_prepared *c = (gpu_prepared *)prepared;
+    const rdg_plan_options *o = &c->base.plan->options;
+    const int32_t row = 0;
+    const gpu_recipe recipe = {.greedy = true};
+    rdg_event done[IN_FLIGHT] = {{0}};
+    *n_done = 0;
+    if (o->n_tokens != 1 || o->n_outputs != 1 || !c->output || c->exact_visible)
+        return rdg_fail(e, RDG_E_ARGUMENT, "only a plan of one token with logits can go on by itself");
+    rdg_err rc = start_greedy(x, e);
+    if (rc) return rc;
+    rdg_gpu_exec_input(c, 0, &g->token, 1);
+    rdg_gpu_exec_input(c, 1, &g->position, 1);
+    rdg_gpu_exec_input(c, 2, &row, 1);
+    bool go_on = true;
+    for (int64_t i = 0; i < g->n + IN_FLIGHT - 1 && go_on && !rc; i++) {
+        if (i < g->n) {
+            recording *rec;
+            rc = rdg_gpu_exec_record(x, c, g->position + i + 1, &recipe, &rec, e);
+            if (!rc) rc = rdg_submit(x->device, rec->list, NULL, 0, &done[i % IN_FLIGHT], e);
+        }
+        int64_t k = i - IN_FLIGHT + 1; /* the step that must be over by now */
+        if (rc || k < 0) continue;
+        rc = rdg_event_wait(x->device, done[k % IN_FLIGHT], RDG_GPU_TIMEOUT_NS, e);
+        if (rc) break;
+        int32_t token = ((const volatile int32_t *)rdg_buffer_host(x->ring))[k % RING];
+        if (token < 0) {
+            rc = rdg_fail(e, RDG_E_DEVICE, "the logits at position %lld hold no number",
+                          (long long)(g->position + k));
+            break;
+        }
+        *n_done = k + 1;
+        go_on = g->on_token(g->user, token);
+    }
+    for (int i = 0; i < IN_FLIGHT; i++) { /* nothing may run on when the caller touches the session again */
+        rdg_err late = rdg_event_wait(x->device, done[i], RDG_GPU_TIMEOUT_NS, rc ? NULL : e);
+        if (!rc) rc = late;
+    }
+    return rc;
+}
