@@ -43,7 +43,7 @@ static const cli_option table[] = {
 };
 
 typedef struct speeds {
-    double median, min, max; /* tokens a second */
+    double median, min, max; /* over the repetitions */
 } speeds;
 
 typedef struct job {
@@ -51,10 +51,10 @@ typedef struct job {
     const options *o;
     rdg_model *model;
     rdg_session *session;
-    int32_t *tokens; /* depth + the longer of prompt and decode */
-    double *samples;
-    rdg_cpu_roofs roofs;
-    speeds prefill, decode;
+    int32_t *tokens;      /* depth + the longer of prompt and decode */
+    double *samples;      /* of tokens a second, of the read bandwidth around them, of the share of it */
+    rdg_cpu_meter *meter; /* on the CPU */
+    speeds prefill, decode, read, share;
     double bytes_per_token;
     rdg_load_times load;
     json_t *nodes;
@@ -118,18 +118,42 @@ static rdg_err time_decode(job *j, double *tokens_per_second, rdg_error *e)
 }
 
 /* Warm-up first, so that page faults, plans and caches stay out of the numbers. */
-static rdg_err measure(job *j, int64_t n, rdg_err (*one)(job *, double *, rdg_error *), speeds *out,
-                       const char *what, rdg_error *e)
+static rdg_err measure_prefill(job *j, rdg_error *e)
 {
     double ignored;
-    if (n == 0) return RDG_OK;
-    rdg_err err = one(j, &ignored, e);
+    if (j->o->n_prompt == 0) return RDG_OK;
+    rdg_err err = time_prefill(j, &ignored, e);
     for (int64_t r = 0; r < j->o->repeats && !err; r++) {
-        err = one(j, &j->samples[r], e);
-        rdg_log_progress(&j->c->log, what, (double)(r + 1), (double)j->o->repeats);
+        err = time_prefill(j, &j->samples[r], e);
+        rdg_log_progress(&j->c->log, "prefill", (double)(r + 1), (double)j->o->repeats);
     }
-    if (!err) *out = summarise(j->samples, j->o->repeats);
+    if (!err) j->prefill = summarise(j->samples, j->o->repeats);
     return err;
+}
+
+/* Each repetition is set against the bandwidth read just before and just after it: on a shared machine the
+ * roof of another second says nothing. */
+static rdg_err measure_decode(job *j, rdg_error *e)
+{
+    double ignored, *read = j->samples + j->o->repeats, *share = read + j->o->repeats;
+    if (j->o->n_decode == 0) return RDG_OK;
+    rdg_err err = time_decode(j, &ignored, e);
+    if (err) return err;
+    j->bytes_per_token = (double)rdg_session_bytes_per_token(j->session);
+    double before = j->meter ? rdg_cpu_meter_read(j->meter) : NAN;
+    for (int64_t r = 0; r < j->o->repeats && !err; r++) {
+        err = time_decode(j, &j->samples[r], e);
+        double after = j->meter ? rdg_cpu_meter_read(j->meter) : NAN;
+        read[r] = 0.5 * (before + after);
+        share[r] = j->samples[r] * j->bytes_per_token / read[r];
+        before = after;
+        rdg_log_progress(&j->c->log, "decode", (double)(r + 1), (double)j->o->repeats);
+    }
+    if (err) return err;
+    j->decode = summarise(j->samples, j->o->repeats);
+    j->read = summarise(read, j->o->repeats);
+    j->share = summarise(share, j->o->repeats);
+    return RDG_OK;
 }
 
 typedef struct group {
@@ -238,7 +262,7 @@ static rdg_err prepare(job *j, rdg_type kv, rdg_error *e)
     if (!err) err = rdg_session_create(j->model, &p, &j->session, e);
     if (err) return err;
     j->tokens = rdg_alloc_array((size_t)n, sizeof *j->tokens);
-    j->samples = rdg_alloc_array((size_t)o->repeats, sizeof *j->samples);
+    j->samples = rdg_alloc_array(3 * (size_t)o->repeats, sizeof *j->samples);
     if (!j->tokens || !j->samples) return rdg_fail(e, RDG_E_NOMEM, "no memory for %lld tokens", (long long)n);
     rdg_rng_seed(&rng, (uint64_t)j->c->common.seed);
     for (int64_t i = 0; i < n; i++)
@@ -299,23 +323,23 @@ static int report(job *j)
 {
     const options *o = j->o;
     double bandwidth = j->decode.median * j->bytes_per_token;
-    double share = j->roofs.read.rate > 0 ? bandwidth / j->roofs.read.rate : NAN;
     if (j->c->common.json) {
         json_t *doc = json_pack("{s:s, s:i, s:o}", "device", rdg_session_device(j->session), "n_threads",
                                 rdg_session_n_threads(j->session), "read_bytes_per_second",
-                                cli_real(j->roofs.read.rate > 0 ? j->roofs.read.rate : NAN));
+                                cli_real(j->meter ? j->read.median : NAN));
         json_t *prefill = json_array();
         if (o->n_prompt)
             json_array_append_new(prefill, json_pack("{s:I, s:o}", "n_tokens", (json_int_t)o->n_prompt,
                                                      "tokens_per_second", speeds_json(&j->prefill)));
         json_object_set_new(doc, "prefill", prefill);
         if (o->n_decode)
-            json_object_set_new(
-                doc, "decode",
-                json_pack("{s:I, s:o, s:o, s:o, s:o, s:I}", "n_tokens", (json_int_t)o->n_decode,
-                          "tokens_per_second", speeds_json(&j->decode), "bytes_per_token",
-                          cli_real(j->bytes_per_token), "bandwidth_bytes_per_second", cli_real(bandwidth),
-                          "fraction_of_read_bandwidth", cli_real(share), "depth", (json_int_t)o->depth));
+            json_object_set_new(doc, "decode",
+                                json_pack("{s:I, s:o, s:o, s:o, s:o, s:I}", "n_tokens",
+                                          (json_int_t)o->n_decode, "tokens_per_second",
+                                          speeds_json(&j->decode), "bytes_per_token",
+                                          cli_real(j->bytes_per_token), "bandwidth_bytes_per_second",
+                                          cli_real(bandwidth), "fraction_of_read_bandwidth",
+                                          cli_real(j->share.median), "depth", (json_int_t)o->depth));
         if (o->load) json_object_set_new(doc, "load", load_json(&j->load));
         if (o->nodes) json_object_set(doc, "nodes", j->nodes);
         return cli_print_json(j->c, doc);
@@ -330,21 +354,21 @@ static int report(job *j)
         printf("  decode  %5lld tokens  %9.2f tokens/s  (%.2f … %.2f)  %.3f GB a token, %.1f GB/s",
                (long long)o->n_decode, j->decode.median, j->decode.min, j->decode.max,
                j->bytes_per_token / 1e9, bandwidth / 1e9);
-        if (isfinite(share))
-            printf(" = %.1f %% of the %.1f GB/s measured here", share * 100, j->roofs.read.rate / 1e9);
+        if (isfinite(j->share.median))
+            printf(" = %.1f %% (%.1f … %.1f) of the %.1f GB/s (%.1f … %.1f) read around each",
+                   j->share.median * 100, j->share.min * 100, j->share.max * 100, j->read.median / 1e9,
+                   j->read.min / 1e9, j->read.max / 1e9);
         putchar('\n');
     }
     return cli_finish_stdout(j->c);
 }
 
-/* The roof is taken before and after, and the better counts: on a shared machine one reading can be low, and
- * a low roof would flatter the model. */
-static rdg_err measure_roof(job *j, rdg_error *e)
+static rdg_err create_meter(job *j, rdg_error *e)
 {
-    rdg_cpu_roofs again;
+    rdg_cpu_roofs roofs;
     if (strcmp(rdg_session_device(j->session), "cpu") != 0) return RDG_OK;
-    rdg_err err = rdg_cpu_measure_roofs(rdg_session_n_threads(j->session), &again, e);
-    if (!err && again.read.rate > j->roofs.read.rate) j->roofs = again;
+    rdg_err err = rdg_cpu_meter_create(rdg_session_n_threads(j->session), &j->meter, e);
+    if (!err) rdg_cpu_meter_roofs(j->meter, &roofs); /* finds the kernel that reads fastest */
     return err;
 }
 
@@ -359,11 +383,9 @@ static int run(cli *c, void *opts)
     job j = {.c = c, .o = o, .nodes = json_array()};
     rdg_err err = prepare(&j, kv, &e);
     if (!err && o->load) err = time_load(&j, &e);
-    if (!err) err = measure_roof(&j, &e);
-    if (!err) err = measure(&j, o->n_prompt, time_prefill, &j.prefill, "prefill", &e);
-    if (!err) err = measure(&j, o->n_decode, time_decode, &j.decode, "decode", &e);
-    if (!err) err = measure_roof(&j, &e);
-    if (!err && o->n_decode) j.bytes_per_token = (double)rdg_session_bytes_per_token(j.session);
+    if (!err) err = create_meter(&j, &e);
+    if (!err) err = measure_prefill(&j, &e);
+    if (!err) err = measure_decode(&j, &e);
     cli_progress_done(c);
     if (!err && o->nodes && o->n_decode) err = time_nodes(&j, 1, "decode step", &e);
     if (!err && o->nodes && o->n_prompt)
@@ -372,6 +394,7 @@ static int run(cli *c, void *opts)
     json_decref(j.nodes);
     rdg_free(j.samples);
     rdg_free(j.tokens);
+    rdg_cpu_meter_destroy(j.meter);
     rdg_session_destroy(j.session);
     rdg_model_release(j.model);
     return rc;

@@ -105,7 +105,44 @@ static void fill_thread(void *ctx, int thread, int n_threads)
         memset(m->block + i * RDG_ROOF_PIECE_BYTES, 0, RDG_ROOF_PIECE_BYTES);
 }
 
-rdg_err rdg_cpu_measure_roofs(int n_threads, rdg_cpu_roofs *out, rdg_error *e)
+struct rdg_cpu_meter {
+    measurement m;
+    const rdg_roof_kernel *reader; /* NULL until the roofs were measured */
+    size_t block_bytes;
+};
+
+void rdg_cpu_meter_destroy(rdg_cpu_meter *meter)
+{
+    if (!meter) return;
+    rdg_free(meter->m.block);
+    rdg_pool_destroy(meter->m.pool);
+    rdg_free(meter);
+}
+
+rdg_err rdg_cpu_meter_create(int n_threads, rdg_cpu_meter **out, rdg_error *e)
+{
+    rdg_cpu_meter *meter = rdg_alloc(sizeof *meter);
+    *out = NULL;
+    if (!meter) return rdg_fail(e, RDG_E_NOMEM, "no memory to measure the bandwidth with");
+    meter->m.n_pieces = pieces_of_block();
+    meter->block_bytes = (size_t)meter->m.n_pieces * RDG_ROOF_PIECE_BYTES;
+    rdg_err err = rdg_pool_create(n_threads, &meter->m.pool, e);
+    if (!err && !(meter->m.block = rdg_alloc_aligned(RDG_ROOF_PIECE_BYTES, meter->block_bytes)))
+        err = rdg_fail(e, RDG_E_NOMEM, "no memory for a block of %zu bytes to measure the bandwidth with",
+                       meter->block_bytes);
+    if (err) {
+        rdg_cpu_meter_destroy(meter);
+        return err;
+    }
+#ifdef MADV_HUGEPAGE
+    madvise(meter->m.block, meter->block_bytes, MADV_HUGEPAGE); /* advice: measured all the same without it */
+#endif
+    rdg_pool_run(meter->m.pool, fill_thread, &meter->m);
+    *out = meter;
+    return RDG_OK;
+}
+
+void rdg_cpu_meter_roofs(rdg_cpu_meter *meter, rdg_cpu_roofs *out)
 {
     static const rdg_roof_kernel *const lists[] = {
 #if defined(__x86_64__)
@@ -114,36 +151,38 @@ rdg_err rdg_cpu_measure_roofs(int n_threads, rdg_cpu_roofs *out, rdg_error *e)
 #endif
         rdg_roof_kernels_c
     };
-    measurement m = {.n_pieces = pieces_of_block()};
+    measurement *m = &meter->m;
     rdg_cpu_roof best[RDG_ROOF_COUNT] = {0};
     const uint32_t features = rdg_cpu_features();
-    rdg_err err = rdg_pool_create(n_threads, &m.pool, e);
-    *out = (rdg_cpu_roofs){.n_threads = n_threads, .block_bytes = (size_t)m.n_pieces * RDG_ROOF_PIECE_BYTES};
-    if (err) return err;
-    m.block = rdg_alloc_aligned(RDG_ROOF_PIECE_BYTES, out->block_bytes);
-    if (!m.block) {
-        err = rdg_fail(e, RDG_E_NOMEM, "no memory for a block of %zu bytes to measure the bandwidth with",
-                       out->block_bytes);
-        goto done;
-    }
-#ifdef MADV_HUGEPAGE
-    madvise(m.block, out->block_bytes, MADV_HUGEPAGE); /* advice: measured all the same without it */
-#endif
-    rdg_pool_run(m.pool, fill_thread, &m);
     for (int l = 0; l < RDG_COUNTOF(lists); l++)
-        for (m.kernel = lists[l]; m.kernel->name; m.kernel++) {
-            if (m.kernel->requires_mask & ~features) continue;
-            double rate = median_rate(&m);
-            if (rate > best[m.kernel->kind].rate) best[m.kernel->kind] = (rdg_cpu_roof){rate, m.kernel->name};
+        for (m->kernel = lists[l]; m->kernel->name; m->kernel++) {
+            if (m->kernel->requires_mask & ~features) continue;
+            double rate = median_rate(m);
+            if (rate <= best[m->kernel->kind].rate) continue;
+            best[m->kernel->kind] = (rdg_cpu_roof){rate, m->kernel->name};
+            if (m->kernel->kind == RDG_ROOF_READ) meter->reader = m->kernel;
         }
-    out->read = best[RDG_ROOF_READ];
-    out->write = best[RDG_ROOF_WRITE];
-    out->copy = best[RDG_ROOF_COPY];
-    out->triad = best[RDG_ROOF_TRIAD];
-    out->fp32 = best[RDG_ROOF_FP32];
-    out->int8 = best[RDG_ROOF_INT8];
-done:
-    rdg_free(m.block);
-    rdg_pool_destroy(m.pool);
+    *out = (rdg_cpu_roofs){.n_threads = rdg_pool_threads(m->pool),
+                           .block_bytes = meter->block_bytes,
+                           .read = best[RDG_ROOF_READ],
+                           .write = best[RDG_ROOF_WRITE],
+                           .copy = best[RDG_ROOF_COPY],
+                           .triad = best[RDG_ROOF_TRIAD],
+                           .fp32 = best[RDG_ROOF_FP32],
+                           .int8 = best[RDG_ROOF_INT8]};
+}
+
+double rdg_cpu_meter_read(rdg_cpu_meter *meter)
+{
+    meter->m.kernel = meter->reader;
+    return median_rate(&meter->m);
+}
+
+rdg_err rdg_cpu_measure_roofs(int n_threads, rdg_cpu_roofs *out, rdg_error *e)
+{
+    rdg_cpu_meter *meter;
+    rdg_err err = rdg_cpu_meter_create(n_threads, &meter, e);
+    if (!err) rdg_cpu_meter_roofs(meter, out);
+    rdg_cpu_meter_destroy(meter);
     return err;
 }

@@ -24,7 +24,19 @@ typedef struct rdg_cpu_roofs {
     rdg_cpu_roof int8; /* 8-bit multiply and 32-bit add, counted as 2 */
 } rdg_cpu_roofs;
 
-/* Takes a few seconds. Warms up the threads first; the caller should not run anything else meanwhile. */
+/* The threads and the block that roofs are measured with, kept for readings between other work: on a shared
+ * machine the bandwidth can halve from one second to the next, so that a rate is only to be compared with a
+ * roof read next to it. */
+typedef struct rdg_cpu_meter rdg_cpu_meter;
+rdg_err rdg_cpu_meter_create(int n_threads, rdg_cpu_meter **out, rdg_error *e);
+void rdg_cpu_meter_destroy(rdg_cpu_meter *m);
+/* All roofs: takes a few seconds. The caller should not run anything else meanwhile. */
+void rdg_cpu_meter_roofs(rdg_cpu_meter *m, rdg_cpu_roofs *out);
+/* Bytes a second of the kernel that rdg_cpu_meter_roofs found to read fastest (which must have run): the
+ * median of a few passes, some tens of milliseconds in all. */
+double rdg_cpu_meter_read(rdg_cpu_meter *m);
+
+/* The three in one. */
 rdg_err rdg_cpu_measure_roofs(int n_threads, rdg_cpu_roofs *out, rdg_error *e);
 
 #endif

@@ -7,7 +7,7 @@
 #include "ops/matvec/unpack_avx512.h"
 #include "base/mem.h"
 
-enum { PREFETCH_BYTES = 4096 };
+enum { PREFETCH_BYTES = 8192 };
 
 /* The sums of quarter p lie in lanes of four elements: the sub-block of each lane, for sub-blocks of 16
  * or 32. */
