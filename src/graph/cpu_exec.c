@@ -1,7 +1,10 @@
 /* The CPU executor. A whole plan is one run of the thread pool: every thread walks the node list, takes
- * chunks of a node's items from a shared counter and meets the others at a barrier between nodes. Weights are
+ * chunks of a node's items from a shared counter and meets the others at a barrier where a node needs what
+ * one since the last barrier wrote. Weights are
  * read where they lie in the file's map. */
 #include "graph/exec.h"
+#include "graph/hazards.h"
+#include "graph/plan_internal.h"
 #include "ops/cpu_run.h"
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -13,6 +16,8 @@
 typedef struct cpu_node {
     rdg_op_call call;
     const rdg_variant *variant;
+    bool barrier;    /* before it */
+    int first_phase; /* 1: the scratch holds the prepared operand of an earlier node */
 } cpu_node;
 
 typedef struct cpu_prepared {
@@ -42,6 +47,7 @@ typedef struct cpu_exec {
     cpu_prepared **prepared;
     size_t n_prepared, cap_prepared;
     bool storage; /* the last run had to read weights from storage, or there was none yet */
+    rdg_hazards hazards; /* of the plan that is being bound */
 } cpu_exec;
 
 static cpu_state *find_state(cpu_exec *x, rdg_state_kind kind, int32_t index)
@@ -126,6 +132,52 @@ static void *value_address(cpu_exec *x, const cpu_prepared *c, rdg_value_id id)
     return base + offset;
 }
 
+/* The bytes from the first to the last of a tensor, gaps between rows included. */
+static uint64_t extent_bytes(const rdg_tensor *t)
+{
+    int64_t bytes = t->dim[0] / rdg_type_block_elems(t->type) * rdg_type_block_bytes(t->type);
+    for (int i = 1; i < 4; i++) bytes += (t->dim[i] - 1) * t->stride[i];
+    return (uint64_t)bytes;
+}
+
+static void use_node(const rdg_plan *plan, size_t i, const rdg_op_call *call, rdg_hazards *h)
+{
+    const rdg_node *n = &plan->nodes[i];
+    for (int k = 0; k < n->op->n_operands; k++) {
+        rdg_value_id base = rdg_plan_base(plan, n->operand[k]);
+        if (base == RDG_NO_VALUE || plan->values[base].kind == RDG_VALUE_WEIGHT) continue; /* never written */
+        rdg_hazards_use(h, (uintptr_t)call->operand[k].data, extent_bytes(&call->operand[k]),
+                        n->op->operands[k].flags & RDG_OPERAND_OUT);
+    }
+}
+
+/* Which nodes wait for the others, and which find their operand prepared. */
+static void order_nodes(const cpu_exec *x, cpu_prepared *c, rdg_hazards *h)
+{
+    const rdg_plan *plan = c->base.plan;
+    uint64_t scratch = (uintptr_t)x->scratch + (uint64_t)rdg_round_up(plan->scratch_bytes, 256);
+    memset(h, 0, sizeof *h);
+    for (size_t i = 0; i < plan->n_nodes; i++) {
+        cpu_node *n = &c->nodes[i];
+        const rdg_cpu_kernel *k = n->variant->cpu;
+        uint64_t begin = 0, end = 0, bytes = rdg_cpu_scratch_bytes(&n->call, k, rdg_pool_threads(x->pool));
+        if (k->prepares) {
+            begin = (uintptr_t)n->call.operand[k->prepares - 1].data;
+            end = begin + extent_bytes(&n->call.operand[k->prepares - 1]);
+        }
+        bool again = k->prepares && rdg_hazards_is_prepared(h, k, begin, end);
+        use_node(plan, i, &n->call, h);
+        rdg_hazards_use(h, scratch, bytes, !again);
+        n->barrier = rdg_hazards_order(h);
+        n->first_phase = again;
+        if (bytes && !again) rdg_hazards_set_prepared(h, k->prepares ? k : NULL, begin, end);
+        if (k->n_phases - n->first_phase == 1) continue;
+        use_node(plan, i, &n->call, h); /* its own barrier ordered all before it too */
+        rdg_hazards_use(h, scratch, bytes, !k->prepares);
+        rdg_hazards_restart(h);
+    }
+}
+
 static void bind(cpu_exec *x, cpu_prepared *c)
 {
     const rdg_plan *plan = c->base.plan;
@@ -133,6 +185,7 @@ static void bind(cpu_exec *x, cpu_prepared *c)
         for (int k = 0; k < plan->nodes[i].op->n_operands; k++)
             if (plan->nodes[i].operand[k] != RDG_NO_VALUE)
                 c->nodes[i].call.operand[k].data = value_address(x, c, plan->nodes[i].operand[k]);
+    order_nodes(x, c, &x->hazards);
 }
 
 /* One block serves all plans: it is as large as the largest needs. Growing moves it, so every plan is bound
@@ -250,13 +303,15 @@ static void run_thread(void *ctx, int thread, int n_threads)
     void *scratch = r->x->scratch + rdg_round_up(r->c->base.plan->scratch_bytes, 256);
     (void)n_threads;
     for (size_t i = 0; i < n_nodes; i++) {
-        const rdg_cpu_kernel *k = r->c->nodes[i].variant->cpu;
+        const cpu_node *n = &r->c->nodes[i];
+        if (n->barrier || r->times) rdg_pool_barrier(r->x->pool); /* times are of one node, not of several */
         if (r->x->storage && thread == 0) announce(r, i);
         if (r->times && thread == 0) r->times[i].begin_ns = rdg_clock_ns();
-        rdg_cpu_run_call(r->x->pool, thread, &r->c->nodes[i].call, k, scratch,
+        rdg_cpu_run_call(r->x->pool, thread, &n->call, n->variant->cpu, n->first_phase, scratch,
                          &r->c->progress[i * RDG_CPU_MAX_PHASES]);
+        if (!r->times) continue;
         rdg_pool_barrier(r->x->pool);
-        if (r->times && thread == 0) r->times[i].end_ns = rdg_clock_ns();
+        if (thread == 0) r->times[i].end_ns = rdg_clock_ns();
     }
 }
 

@@ -1,50 +1,14 @@
-/* Launches → one command list. A barrier is recorded only where a launch touches memory that a launch since
- * the last barrier wrote, or writes memory that one read: independent branches run side by side. */
+/* Launches → one command list. A barrier is recorded only where hazards.h asks for one: independent branches
+ * run side by side. */
 #include "graph/gpu.h"
+#include "graph/hazards.h"
 
 #include <string.h>
 
-enum { MAX_PENDING = 256 };
-
-typedef struct range {
-    uint64_t begin, end;
-    bool written;
-} range;
-
-typedef struct hazards {
-    range pending[MAX_PENDING];
-    int n;
-    range now[RDG_LAUNCH_VALUES * 2 + 2];
-    int n_now;
-    /* The operand whose prepared form lies in the kernels' scratch, and who put it there. */
-    range prepared;
-    int prepared_by;
-} hazards;
-
-static void use(hazards *h, uint64_t begin, uint64_t bytes, bool written)
-{
-    if (begin && bytes && h->n_now < RDG_COUNTOF(h->now))
-        h->now[h->n_now++] = (range){begin, begin + bytes, written};
-}
-
 /* Barrier if needed, then the launch's ranges join the pending ones. */
-static void order(hazards *h, rdg_list *l)
+static void order(rdg_hazards *h, rdg_list *l)
 {
-    bool conflict = h->n + h->n_now > MAX_PENDING;
-    for (int i = 0; i < h->n_now && !conflict; i++)
-        for (int k = 0; k < h->n && !conflict; k++)
-            conflict = (h->now[i].written || h->pending[k].written) && h->now[i].begin < h->pending[k].end &&
-                       h->pending[k].begin < h->now[i].end;
-    if (conflict) {
-        rdg_list_barrier(l);
-        h->n = 0;
-    }
-    for (int i = 0; i < h->n_now; i++) {
-        h->pending[h->n++] = h->now[i];
-        if (h->now[i].written && h->now[i].begin < h->prepared.end && h->prepared.begin < h->now[i].end)
-            h->prepared = (range){0, 0, false};
-    }
-    h->n_now = 0;
+    if (rdg_hazards_order(h)) rdg_list_barrier(l);
 }
 
 static rdg_tensor bound(const rdg_gpu_recorder *r, rdg_value_id v)
@@ -54,13 +18,13 @@ static rdg_tensor bound(const rdg_gpu_recorder *r, rdg_value_id v)
     return t;
 }
 
-static void use_value(const rdg_gpu_recorder *r, hazards *h, rdg_value_id v, bool written)
+static void use_value(const rdg_gpu_recorder *r, rdg_hazards *h, rdg_value_id v, bool written)
 {
     rdg_tensor t = bound(r, v);
     if (r->plan->values[rdg_plan_base(r->plan, v)].kind == RDG_VALUE_WEIGHT) return; /* never written */
     int64_t bytes = t.dim[0] / rdg_type_block_elems(t.type) * rdg_type_block_bytes(t.type);
     for (int i = 1; i < 4; i++) bytes += (t.dim[i] - 1) * t.stride[i];
-    use(h, rdg_gpu_address(&t), (uint64_t)bytes, written);
+    rdg_hazards_use(h, rdg_gpu_address(&t), (uint64_t)bytes, written);
 }
 
 static rdg_err node_call(const rdg_gpu_recorder *r, const rdg_gpu_launch *l, rdg_op_call *call,
@@ -167,9 +131,12 @@ static rdg_err record_step(const rdg_gpu_recorder *r, const rdg_gpu_launch *l, r
     return rdg_gpu_dispatch_all(r->cache, list, &d, 1, e);
 }
 
+/* Prepared forms are told apart by the operand they come from: variants that prepare it do so alike. */
+static const char forms[RDG_MAX_OPERANDS + 1];
+
 rdg_err rdg_gpu_record_plan(const rdg_gpu_recorder *r, rdg_list *list, rdg_error *e)
 {
-    hazards *h = rdg_alloc(sizeof *h);
+    rdg_hazards *h = rdg_alloc(sizeof *h);
     rdg_err rc = RDG_OK;
     rdg_error why = {0};
     if (!h) return rdg_fail(e, RDG_E_NOMEM, "no memory to record a plan");
@@ -180,7 +147,8 @@ rdg_err rdg_gpu_record_plan(const rdg_gpu_recorder *r, rdg_list *list, rdg_error
         for (int k = 0; k < l->n_writes; k++) use_value(r, h, l->writes[k], true);
         if (l->kind != RDG_LAUNCH_NODE) {
             if (l->kind == RDG_LAUNCH_ATTENTION_STEP && r->step_scratch)
-                use(h, rdg_buffer_address(r->step_scratch), rdg_buffer_bytes(r->step_scratch), true);
+                rdg_hazards_use(h, rdg_buffer_address(r->step_scratch), rdg_buffer_bytes(r->step_scratch),
+                                true);
             order(h, list);
             rc = record_step(r, l, list, &why);
         } else {
@@ -189,30 +157,27 @@ rdg_err rdg_gpu_record_plan(const rdg_gpu_recorder *r, rdg_list *list, rdg_error
             rc = node_call(r, l, &call, &v, &why);
             if (rc) break;
             bool scratch = v->gpu->scratch_bytes && r->scratch, again = false;
-            range source = {0, 0, false};
-            if (v->gpu->prepares) {
+            const void *form = v->gpu->prepares ? &forms[v->gpu->prepares] : NULL;
+            uint64_t begin = 0, end = 0;
+            if (form) {
                 const rdg_tensor *t = &call.operand[v->gpu->prepares - 1];
-                source.begin = rdg_gpu_address(t);
-                source.end = source.begin + (uint64_t)(t->stride[1] * t->dim[1]);
-                again = h->prepared_by == v->gpu->prepares && source.begin == h->prepared.begin &&
-                        source.end == h->prepared.end;
+                begin = rdg_gpu_address(t);
+                end = begin + (uint64_t)(t->stride[1] * t->dim[1]);
+                again = rdg_hazards_is_prepared(h, form, begin, end);
             }
-            if (scratch) use(h, rdg_buffer_address(r->scratch), rdg_buffer_bytes(r->scratch), !again);
+            if (scratch)
+                rdg_hazards_use(h, rdg_buffer_address(r->scratch), rdg_buffer_bytes(r->scratch), !again);
             order(h, list);
             int64_t n_barriers = rdg_list_n_barriers(list);
             rc = rdg_gpu_record(r->cache, list, &call, v, scratch ? rdg_buffer_address(r->scratch) : 0,
-                                again ? source.begin : 0, &why);
-            if (scratch && !again) {
-                h->prepared = source;
-                h->prepared_by = v->gpu->prepares;
-            }
+                                again ? begin : 0, &why);
+            if (scratch && !again) rdg_hazards_set_prepared(h, form, begin, end);
             if (rdg_list_n_barriers(list) != n_barriers) { /* its own barrier ordered all before it too */
-                h->n = 0;
                 for (int k = 0; k < l->n_reads; k++) use_value(r, h, l->reads[k], false);
                 for (int k = 0; k < l->n_writes; k++) use_value(r, h, l->writes[k], true);
-                if (scratch) use(h, rdg_buffer_address(r->scratch), rdg_buffer_bytes(r->scratch), false);
-                for (int k = 0; k < h->n_now; k++) h->pending[h->n++] = h->now[k];
-                h->n_now = 0;
+                if (scratch)
+                    rdg_hazards_use(h, rdg_buffer_address(r->scratch), rdg_buffer_bytes(r->scratch), false);
+                rdg_hazards_restart(h);
             }
         }
         if (r->timestamps) rdg_list_timestamp(list, (int)i + 1);

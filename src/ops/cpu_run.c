@@ -1,9 +1,10 @@
 #include "ops/cpu_run.h"
 #include "base/mem.h"
 
-/* Items are handed out in chunks: about this many for each thread, so that a thread that was held up for a
- * while leaves its share to the others, and the counter is touched rarely. */
-enum { CHUNKS_PER_THREAD = 8 };
+/* Items are handed out in chunks that shrink with what is left: long sequential runs at first, single items
+ * at the end, so that all threads end within an item of each other and one that was held up for a while
+ * leaves its share to the others. A chunk is this part of a thread's share of the rest. */
+enum { CHUNK_PART = 3 };
 
 static void run_phase(const rdg_op_call *call, const rdg_cpu_kernel *kernel, rdg_cpu_task *task,
                       rdg_cpu_progress *progress)
@@ -15,21 +16,25 @@ static void run_phase(const rdg_op_call *call, const rdg_cpu_kernel *kernel, rdg
         if (n_items > 0) kernel->run(call, task);
         return;
     }
-    int64_t chunk = RDG_MAX(1, n_items / ((int64_t)task->n_threads * CHUNKS_PER_THREAD));
     /* relaxed is enough: the counter only splits the work, the barriers order the data */
-    while ((task->begin = atomic_fetch_add_explicit(&progress->next, chunk, memory_order_relaxed)) <
-           n_items) {
-        task->end = RDG_MIN(task->begin + chunk, n_items);
+    task->begin = atomic_load_explicit(&progress->next, memory_order_relaxed);
+    while (task->begin < n_items) {
+        task->end =
+            task->begin + RDG_MAX(1, (n_items - task->begin) / ((int64_t)task->n_threads * CHUNK_PART));
+        if (!atomic_compare_exchange_weak_explicit(&progress->next, &task->begin, task->end,
+                                                   memory_order_relaxed, memory_order_relaxed))
+            continue; /* begin is now where another thread's chunk ends */
         kernel->run(call, task);
+        task->begin = atomic_load_explicit(&progress->next, memory_order_relaxed);
     }
 }
 
 void rdg_cpu_run_call(rdg_pool *pool, int thread, const rdg_op_call *call, const rdg_cpu_kernel *kernel,
-                      void *scratch, rdg_cpu_progress *progress)
+                      int first_phase, void *scratch, rdg_cpu_progress *progress)
 {
     rdg_cpu_task task = {.thread = thread, .n_threads = rdg_pool_threads(pool), .scratch = scratch};
-    for (task.phase = 0; task.phase < kernel->n_phases; task.phase++) {
-        if (task.phase > 0) rdg_pool_barrier(pool);
+    for (task.phase = first_phase; task.phase < kernel->n_phases; task.phase++) {
+        if (task.phase > first_phase) rdg_pool_barrier(pool);
         run_phase(call, kernel, &task, &progress[task.phase]);
     }
 }
@@ -56,7 +61,7 @@ static void run_one(void *ctx, int thread, int n_threads)
 {
     one_call *o = ctx;
     (void)n_threads;
-    rdg_cpu_run_call(o->pool, thread, o->call, o->kernel, o->scratch, o->progress);
+    rdg_cpu_run_call(o->pool, thread, o->call, o->kernel, 0, o->scratch, o->progress);
 }
 
 void rdg_cpu_run_with(rdg_pool *pool, const rdg_op_call *call, const rdg_cpu_kernel *kernel, void *scratch)

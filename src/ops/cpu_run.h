@@ -16,12 +16,12 @@ typedef struct rdg_cpu_progress {
     RDG_ALIGNED(64) _Atomic int64_t next;
 } rdg_cpu_progress;
 
-/* Inside rdg_pool_run, by every thread of the run with the same arguments but `thread`. progress: one per
- * phase, all zero before the run (rdg_cpu_progress_reset). There is a barrier between the phases and none
+/* Inside rdg_pool_run, by every thread of the run with the same arguments but `thread`. first_phase: 0, or 1
+ * when the scratch holds what phase 0 would write (rdg_cpu_kernel.prepares). progress: one per phase, all zero before the run (rdg_cpu_progress_reset). There is a barrier between the phases and none
  * after the last: put rdg_pool_barrier before whatever reads what this call writes, or reuses its scratch or
  * its progress. */
 void rdg_cpu_run_call(rdg_pool *pool, int thread, const rdg_op_call *call, const rdg_cpu_kernel *kernel,
-                      void *scratch, rdg_cpu_progress *progress);
+                      int first_phase, void *scratch, rdg_cpu_progress *progress);
 void rdg_cpu_progress_reset(rdg_cpu_progress *progress, size_t n);
 
 /* Bytes of scratch of this call, 0 for none; a multiple of 64. */

@@ -122,6 +122,10 @@ typedef struct rdg_cpu_kernel {
                        int phase); /* sized so that one item is >= about 1 us of work */
     size_t (*scratch_bytes)(const rdg_op_call *call, int n_threads); /* NULL = none */
     void (*run)(const rdg_op_call *call, const rdg_cpu_task *task);
+    /* 1 + the operand of which phase 0 alone makes what the later phases read in the scratch (activations in
+     * 8 bits) and leave as it is: the next call of this kernel with that operand may begin with phase 1. 0: no
+     * such operand. */
+    int prepares;
 } rdg_cpu_kernel;
 
 struct rdg_gpu_kernel; /* ops/gpu.h: module, specialisation constants, push constants, grid */

@@ -195,7 +195,7 @@ static void run_experts(const rdg_op_call *call, const rdg_cpu_task *task)
 }
 
 static const rdg_cpu_kernel matvec_kernel = {2, rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes,
-                                             run_matvec};
+                                             run_matvec, 1 + RDG_MATMUL_X};
 static const rdg_cpu_kernel experts_kernel = {2, rdg_q8_experts_n_items, rdg_q8_experts_scratch_bytes,
                                               run_experts};
 

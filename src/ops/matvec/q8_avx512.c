@@ -7,7 +7,7 @@
 #include "ops/matvec/unpack_avx512.h"
 #include "base/mem.h"
 
-enum { PREFETCH_BYTES = 8192 };
+enum { PREFETCH_BYTES = 16384 };
 
 /* The sums of quarter p lie in lanes of four elements: the sub-block of each lane, for sub-blocks of 16
  * or 32. */
@@ -31,7 +31,7 @@ RDG_INLINE void dot_row(const uint8_t *row, int64_t n_columns, const rdg_q8_bloc
     for (int t = 0; t < n; t++) acc[t] = _mm512_setzero_ps();
     for (int64_t s = 0; s < n_steps; s++, row += step_bytes) {
         for (int k = 0; k < step_bytes; k += 64)
-            _mm_prefetch((const char *)row + PREFETCH_BYTES + k, _MM_HINT_T0);
+            _mm_prefetch((const char *)row + PREFETCH_BYTES + k, _MM_HINT_T1);
         rdg_unpacked_avx512 u;
         f.unpack(row, (int)RDG_MIN(per_step, n_blocks - s * per_step), &u);
         __m512 scale[4];
@@ -173,7 +173,7 @@ static void run_experts(const rdg_op_call *call, const rdg_cpu_task *task)
 }
 
 static const rdg_cpu_kernel matvec_kernel = {2, rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes,
-                                             run_matvec};
+                                             run_matvec, 1 + RDG_MATMUL_X};
 static const rdg_cpu_kernel experts_kernel = {2, rdg_q8_experts_n_items, rdg_q8_experts_scratch_bytes,
                                               run_experts};
 
