@@ -14,5 +14,6 @@ ridge=$build/ridge
 "$ridge" bench "$model" --device vulkan -p 512 -n 128 -r 3 --nodes -v
 "$ridge" bench "$model" --device vulkan -p 0 -n 0 --load -r 5 -q
 "$ridge" bench "$model" --device vulkan -p 0 -n 64 -r 3 --depth 4000 -q
+"$ridge" bench "$model" --device vulkan -p 0 -n 100 -r 3 --timeline timeline.json -q
 "$build/tests/kernel/tune_vulkan"
 "$build/tests/kernel/tune_upload" "$model"

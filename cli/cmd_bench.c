@@ -1,3 +1,4 @@
+#include "bench_timeline.h"
 #include "commands.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -7,6 +8,7 @@
 #include "graph/gpu_exec.h"
 #include "graph/gpu_load.h"
 #include "profile/roofs_cpu.h"
+#include "profile/roofs_gpu.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +16,7 @@
 
 typedef struct options {
     int64_t n_prompt, n_decode, repeats, depth, n_batch;
-    const char *kv_type, *variant;
+    const char *kv_type, *variant, *timeline;
     bool nodes, load;
 } options;
 
@@ -39,6 +41,8 @@ static const cli_option table[] = {
      "where the time of a decode step and a prefill step goes, by operation"},
     {"--load", NULL, NULL, CLI_FLAG, offsetof(options, load), 0, 0,
      "time the load of the weights to a GPU as well, beside reading and copying alone"},
+    {"--timeline", NULL, "FILE", CLI_STRING, offsetof(options, timeline), 0, 0,
+     "GPU: busy and idle time of decode from timestamps; a trace of every launch goes to FILE (none with -)"},
     {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
 };
 
@@ -57,6 +61,8 @@ typedef struct job {
     speeds prefill, decode, read, share;
     double bytes_per_token;
     rdg_load_times load;
+    cli_timeline timeline;
+    rdg_gpu_roofs gpu_roofs; /* on a GPU; zeros: not measured */
     json_t *nodes;
 } job;
 
@@ -319,6 +325,11 @@ static json_t *speeds_json(const speeds *s)
                      cli_real(s->max));
 }
 
+static bool roof_known(const job *j)
+{
+    return j->meter || j->gpu_roofs.read > 0;
+}
+
 static int report(job *j)
 {
     const options *o = j->o;
@@ -326,7 +337,7 @@ static int report(job *j)
     if (j->c->common.json) {
         json_t *doc = json_pack("{s:s, s:i, s:o}", "device", rdg_session_device(j->session), "n_threads",
                                 rdg_session_n_threads(j->session), "read_bytes_per_second",
-                                cli_real(j->meter ? j->read.median : NAN));
+                                cli_real(roof_known(j) ? j->read.median : NAN));
         json_t *prefill = json_array();
         if (o->n_prompt)
             json_array_append_new(prefill, json_pack("{s:I, s:o}", "n_tokens", (json_int_t)o->n_prompt,
@@ -342,6 +353,7 @@ static int report(job *j)
                                           cli_real(j->share.median), "depth", (json_int_t)o->depth));
         if (o->load) json_object_set_new(doc, "load", load_json(&j->load));
         if (o->nodes) json_object_set(doc, "nodes", j->nodes);
+        if (o->timeline) json_object_set_new(doc, "timeline", cli_timeline_json(&j->timeline));
         return cli_print_json(j->c, doc);
     }
     printf("%s, %d threads, depth %lld\n", rdg_session_device(j->session), rdg_session_n_threads(j->session),
@@ -355,11 +367,13 @@ static int report(job *j)
                (long long)o->n_decode, j->decode.median, j->decode.min, j->decode.max,
                j->bytes_per_token / 1e9, bandwidth / 1e9);
         if (isfinite(j->share.median))
-            printf(" = %.1f %% (%.1f … %.1f) of the %.1f GB/s (%.1f … %.1f) read around each",
+            printf(j->meter ? " = %.1f %% (%.1f … %.1f) of the %.1f GB/s (%.1f … %.1f) read around each"
+                            : " = %.1f %% (%.1f … %.1f) of the %.1f GB/s (%.1f … %.1f) read before and after",
                    j->share.median * 100, j->share.min * 100, j->share.max * 100, j->read.median / 1e9,
                    j->read.min / 1e9, j->read.max / 1e9);
         putchar('\n');
     }
+    if (o->timeline) cli_timeline_print(&j->timeline, j->c->common.verbose);
     return cli_finish_stdout(j->c);
 }
 
@@ -372,6 +386,54 @@ static rdg_err create_meter(job *j, rdg_error *e)
     return err;
 }
 
+/* The GPU's roofs, before and after; the better counts: what is measured low would flatter the model. */
+static rdg_err measure_gpu_roofs(job *j, rdg_error *e)
+{
+    rdg_gpu_roofs again, *r = &j->gpu_roofs;
+    rdg_device *d = rdg_exec_gpu_device(j->session->exec);
+    if (!d || !j->o->n_decode) return RDG_OK;
+    rdg_err err = rdg_gpu_measure_roofs(d, &again, e);
+    if (err == RDG_E_NOMEM) { /* the model fills the device */
+        cli_warn(j->c, "the device's bandwidth was not measured: %s", e->message);
+        return RDG_OK;
+    }
+    if (err) return err;
+    bool first = r->read == 0;
+    double low = first ? again.read : RDG_MIN(r->read, again.read);
+    if (first || again.read > r->read) r->read = again.read;
+    if (first || again.launch_seconds < r->launch_seconds) r->launch_seconds = again.launch_seconds;
+    j->read = (speeds){.median = r->read, .min = low, .max = r->read};
+    return RDG_OK;
+}
+
+static void set_gpu_share(job *j)
+{
+    if (j->gpu_roofs.read == 0) return;
+    double scale = j->bytes_per_token / j->gpu_roofs.read;
+    j->share = (speeds){j->decode.median * scale, j->decode.min * scale, j->decode.max * scale};
+}
+
+static rdg_err rewind_job(void *user, rdg_error *e)
+{
+    return rewind_to_depth(user, e);
+}
+
+static rdg_err time_launches(job *j, rdg_error *e)
+{
+    cli_timeline_job t = {.c = j->c,
+                          .session = j->session,
+                          .token = j->tokens[j->o->depth],
+                          .n = j->o->n_decode,
+                          .repeats = j->o->repeats,
+                          .rewind = rewind_job,
+                          .user = j};
+    rdg_err err = cli_timeline_measure(&t, &j->timeline, e);
+    j->timeline.launch_seconds = j->gpu_roofs.read > 0 ? j->gpu_roofs.launch_seconds : NAN;
+    if (!err && strcmp(j->o->timeline, "-") != 0)
+        err = cli_timeline_write(&t, &j->timeline, j->o->timeline, e);
+    return err;
+}
+
 static int run(cli *c, void *opts)
 {
     const options *o = opts;
@@ -380,18 +442,24 @@ static int run(cli *c, void *opts)
     if (!rdg_type_from_name(o->kv_type, &kv)) return cli_usage(c, "unknown type '%s'", o->kv_type);
     if (o->n_prompt + o->n_decode == 0 && !o->load)
         return cli_usage(c, "-p 0 and -n 0 leave nothing to measure");
+    if (o->timeline && o->n_decode == 0) return cli_usage(c, "--timeline is about decode: -n must not be 0");
     job j = {.c = c, .o = o, .nodes = json_array()};
     rdg_err err = prepare(&j, kv, &e);
     if (!err && o->load) err = time_load(&j, &e);
     if (!err) err = create_meter(&j, &e);
+    if (!err) err = measure_gpu_roofs(&j, &e);
     if (!err) err = measure_prefill(&j, &e);
     if (!err) err = measure_decode(&j, &e);
+    if (!err) err = measure_gpu_roofs(&j, &e);
+    if (!err) set_gpu_share(&j);
+    if (!err && o->timeline && o->n_decode) err = time_launches(&j, &e);
     cli_progress_done(c);
     if (!err && o->nodes && o->n_decode) err = time_nodes(&j, 1, "decode step", &e);
     if (!err && o->nodes && o->n_prompt)
         err = time_nodes(&j, RDG_MIN(o->n_prompt, o->n_batch), "prefill step", &e);
     int rc = err ? cli_error(c, &e) : report(&j);
     json_decref(j.nodes);
+    cli_timeline_finish(&j.timeline);
     rdg_free(j.samples);
     rdg_free(j.tokens);
     rdg_cpu_meter_destroy(j.meter);
@@ -414,7 +482,18 @@ const cli_command cmd_bench = {
         "staging memory. In JSON: load{bytes, seconds{median,min,max}, reserve_seconds (making the\n"
         "buffers, part of seconds), bytes_per_second, read_bytes_per_second, fill_bytes_per_second\n"
         "(reading with rows laid out for the kernels), copy_bytes_per_second, fraction_of_slower\n"
-        "(of the slower of reading and copying), n_threads, staging_bytes}.",
+        "(of the slower of reading and copying), n_threads, staging_bytes}.\n\n"
+        "--timeline decodes with timestamps at both ends of every launch and says how much of the time\n"
+        "between the first and the last the device was idle: between the launches of a token, and between\n"
+        "tokens. Launches that run side by side count once. A launch counts as busy from the moment the\n"
+        "device comes to it, so its way to the cores is not seen; \"at most\" adds what an empty launch\n"
+        "takes for each one that waits for others. The cost of the timestamps is measured beside it. FILE "
+        "is\n"
+        "a trace for chrome://tracing or Perfetto. In JSON: timeline{n_tokens, n_launches, n_ordered,\n"
+        "n_begun_early, seconds, busy_seconds, idle_inside_seconds, idle_between_seconds,\n"
+        "largest_gap_seconds, idle_fraction, launch_seconds, idle_fraction_at_most, tokens_per_second,\n"
+        "tokens_per_second_stamped, stamps_cost_fraction, tokens[{begin_seconds, seconds, busy_seconds,\n"
+        "gap_before_seconds}]}, and the same under otherData in FILE.",
     .options = table,
     .defaults = &defaults,
     .options_bytes = sizeof defaults,

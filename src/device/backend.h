@@ -31,9 +31,9 @@ typedef struct rdg_backend_api {
                     uint64_t bytes, rdg_error *e);
     rdg_err (*fill)(rdg_list *l, rdg_buffer *dst, uint64_t offset, uint64_t bytes, uint32_t word,
                     rdg_error *e);
-    rdg_err (*timestamp)(rdg_list *l, int slot, rdg_error *e);
+    rdg_err (*timestamp)(rdg_list *l, int slot, bool early, rdg_error *e);
     rdg_err (*list_end)(rdg_list *l, rdg_error *e);
-    rdg_err (*read_timestamps)(rdg_list *l, double *ns, int n, rdg_error *e);
+    rdg_err (*read_ticks)(rdg_list *l, uint64_t *ticks, int n, rdg_error *e);
 
     rdg_err (*submit)(rdg_device *d, rdg_list *l, const rdg_event *waits, int n_waits, uint64_t value,
                       rdg_error *e);

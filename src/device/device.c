@@ -356,7 +356,7 @@ void rdg_list_fill(rdg_list *l, rdg_buffer *dst, uint64_t offset, uint64_t bytes
     keep(l, l->device->api->fill(l, dst, offset, bytes, word, &e), &e, "fill");
 }
 
-void rdg_list_timestamp(rdg_list *l, int slot)
+static void put_timestamp(rdg_list *l, int slot, bool early)
 {
     if (!recordable(l, "timestamp")) return;
     if (slot < 0 || slot >= l->n_timestamps) {
@@ -365,7 +365,17 @@ void rdg_list_timestamp(rdg_list *l, int slot)
         return;
     }
     rdg_error e = {0};
-    keep(l, l->device->api->timestamp(l, slot, &e), &e, "timestamp");
+    keep(l, l->device->api->timestamp(l, slot, early, &e), &e, "timestamp");
+}
+
+void rdg_list_timestamp(rdg_list *l, int slot)
+{
+    put_timestamp(l, slot, false);
+}
+
+void rdg_list_timestamp_early(rdg_list *l, int slot)
+{
+    put_timestamp(l, slot, true);
 }
 
 rdg_err rdg_list_finish(rdg_list *l, rdg_error *e)
@@ -406,13 +416,31 @@ int64_t rdg_list_n_barriers(const rdg_list *l)
     return l->n_barriers;
 }
 
-rdg_err rdg_list_read_timestamps(rdg_list *l, double *ns, int n, rdg_error *e)
+rdg_err rdg_list_read_ticks(rdg_list *l, uint64_t *ticks, int n, rdg_error *e)
 {
     rdg_err rc = check_lost(l->device, e);
     if (rc) return rc;
     if (n < 1 || n > l->n_timestamps)
         return rdg_fail(e, RDG_E_ARGUMENT, "list %s: %d of %d timestamps", l->label, n, l->n_timestamps);
-    return note(l->device, l->device->api->read_timestamps(l, ns, n, e), e);
+    return note(l->device, l->device->api->read_ticks(l, ticks, n, e), e);
+}
+
+double rdg_device_tick_ns(const rdg_device *d, uint64_t a, uint64_t b)
+{
+    /* the counter may have wrapped between the two: the difference is that of its low bits, with their sign
+     */
+    int unused = 64 - (d->facts.timestamp_bits > 0 ? RDG_MIN(d->facts.timestamp_bits, 64) : 64);
+    return (double)((int64_t)((b - a) << unused) >> unused) * d->facts.timestamp_ns;
+}
+
+rdg_err rdg_list_read_timestamps(rdg_list *l, double *ns, int n, rdg_error *e)
+{
+    uint64_t *ticks = n > 0 ? rdg_alloc_array((size_t)n, sizeof *ticks) : NULL;
+    if (n > 0 && !ticks) return rdg_fail(e, RDG_E_NOMEM, "list %s: no memory for %d timestamps", l->label, n);
+    rdg_err rc = rdg_list_read_ticks(l, ticks, n, e);
+    for (int i = 0; i < n && !rc; i++) ns[i] = rdg_device_tick_ns(l->device, ticks[0], ticks[i]);
+    rdg_free(ticks);
+    return rc;
 }
 
 /* Queues

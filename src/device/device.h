@@ -55,6 +55,7 @@ typedef struct rdg_device_facts {
     uint32_t shared_bytes, workgroup_max, push_bytes;
     uint32_t grid_max[3];
     double timestamp_ns; /* nanoseconds a tick; 0: no timestamps */
+    int timestamp_bits;  /* of a tick that count */
     int n_queues;        /* 1: compute only; 2: a copy queue that runs beside it */
     rdg_matrix_shape matrix[RDG_MATRIX_SHAPES_MAX];
     int n_matrix;
@@ -146,12 +147,19 @@ void rdg_list_copy(rdg_list *l, rdg_buffer *dst, uint64_t dst_offset, rdg_buffer
                    uint64_t bytes);
 void rdg_list_fill(rdg_list *l, rdg_buffer *dst, uint64_t offset, uint64_t bytes, uint32_t word);
 void rdg_list_timestamp(rdg_list *l, int slot); /* when everything before it has finished */
+/* When the device comes to it: what precedes may still run, but for what a barrier makes it wait for (a
+ * device may read ahead even there, so that the tick is a lower bound of when what follows began). */
+void rdg_list_timestamp_early(rdg_list *l, int slot);
 rdg_err rdg_list_finish(rdg_list *l, rdg_error *e);
 rdg_err rdg_list_reset(rdg_list *l, rdg_error *e); /* empty again; must not be running */
 int64_t rdg_list_n_dispatches(const rdg_list *l);
 int64_t rdg_list_n_barriers(const rdg_list *l);
-/* After the submit has finished: nanoseconds since slot 0. */
+/* After the submit has finished, slots 0 … n - 1, which it must all have written: nanoseconds since slot 0;
+ * or ticks, which all lists of a queue share. */
 rdg_err rdg_list_read_timestamps(rdg_list *l, double *ns, int n, rdg_error *e);
+rdg_err rdg_list_read_ticks(rdg_list *l, uint64_t *ticks, int n, rdg_error *e);
+/* From tick a to tick b; negative when b is the earlier. */
+double rdg_device_tick_ns(const rdg_device *d, uint64_t a, uint64_t b);
 
 /* Queues: 0 computes, 1 copies (the same as 0 where n_queues is 1)
  * ----------------------------------------------- */

@@ -159,8 +159,9 @@ rdg_err rdg_soft_fill(rdg_list *l, rdg_buffer *dst, uint64_t offset, uint64_t by
     return append(l, &c, "fill", dst->label, e);
 }
 
-rdg_err rdg_soft_timestamp(rdg_list *l, int slot, rdg_error *e)
+rdg_err rdg_soft_timestamp(rdg_list *l, int slot, bool early, rdg_error *e)
 {
+    (void)early; /* commands run one after the other */
     command c = {.kind = COMMAND_TIMESTAMP, .word = (uint32_t)slot};
     return append(l, &c, "timestamp", l->label, e);
 }
@@ -170,12 +171,12 @@ rdg_err rdg_soft_list_end(rdg_list *l, rdg_error *e)
     return before(l->device, "list_end", l->label, e);
 }
 
-rdg_err rdg_soft_read_timestamps(rdg_list *list, double *ns, int n, rdg_error *e)
+rdg_err rdg_soft_read_ticks(rdg_list *list, uint64_t *ticks, int n, rdg_error *e)
 {
     soft_list *l = (soft_list *)list;
-    rdg_err rc = before(list->device, "read_timestamps", list->label, e);
+    rdg_err rc = before(list->device, "read_ticks", list->label, e);
     if (rc) return rc;
-    for (int i = 0; i < n; i++) ns[i] = (double)(l->ticks[i] - l->ticks[0]);
+    memcpy(ticks, l->ticks, (size_t)n * sizeof *ticks);
     return RDG_OK;
 }
 

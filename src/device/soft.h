@@ -28,9 +28,9 @@ rdg_err rdg_soft_copy(rdg_list *l, rdg_buffer *dst, uint64_t dst_offset, rdg_buf
                       uint64_t bytes, rdg_error *e);
 rdg_err rdg_soft_fill(rdg_list *l, rdg_buffer *dst, uint64_t offset, uint64_t bytes, uint32_t word,
                       rdg_error *e);
-rdg_err rdg_soft_timestamp(rdg_list *l, int slot, rdg_error *e);
+rdg_err rdg_soft_timestamp(rdg_list *l, int slot, bool early, rdg_error *e);
 rdg_err rdg_soft_list_end(rdg_list *l, rdg_error *e);
-rdg_err rdg_soft_read_timestamps(rdg_list *l, double *ns, int n, rdg_error *e);
+rdg_err rdg_soft_read_ticks(rdg_list *l, uint64_t *ticks, int n, rdg_error *e);
 rdg_err rdg_soft_submit(rdg_device *d, rdg_list *l, const rdg_event *waits, int n_waits, uint64_t value,
                         rdg_error *e);
 rdg_err rdg_soft_poll(rdg_device *d, int queue, uint64_t *value, rdg_error *e);

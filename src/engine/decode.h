@@ -1,12 +1,21 @@
-/* Greedy decoding, on the device where it can. */
+/* Decoding that stays on the device where it can. */
 #ifndef RDG_ENGINE_DECODE_H
 #define RDG_ENGINE_DECODE_H
 
 #include "engine/session_internal.h"
 
 /* Evaluates `token` and then each token picked (the largest logit, the first of equals), n tokens in all or
- * until on_token returns false. on_token gets each pick; the last one has not been evaluated. *n_done: tokens
- * evaluated. */
+ * until on_token returns false. */
+typedef struct rdg_decode {
+    int32_t token;
+    int64_t n;
+    bool (*on_token)(void *user, int32_t token); /* gets each pick; the last one has not been evaluated */
+    /* The launches of each step with their times, see rdg_generate. UNSUPPORTED where the host picks. */
+    void (*on_spans)(void *user, const rdg_launch_span *spans, int64_t n);
+    void *user;
+} rdg_decode;
+/* *n_done: tokens evaluated. */
+rdg_err rdg_session_decode(rdg_session *s, const rdg_decode *d, int64_t *n_done, rdg_error *e);
 rdg_err rdg_session_decode_greedy(rdg_session *s, int32_t token, int64_t n,
                                   bool (*on_token)(void *user, int32_t token), void *user, int64_t *n_done,
                                   rdg_error *e);

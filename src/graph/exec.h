@@ -21,11 +21,20 @@ typedef struct rdg_node_time {
     int64_t begin_ns, end_ns;
 } rdg_node_time;
 
+/* A launch of a decode step, on the device's clock. */
+typedef struct rdg_launch_span {
+    int32_t node; /* the last node that it does, -1: picking the token */
+    bool ordered; /* it started after all launches before it; otherwise it may have run beside them */
+    int64_t begin_ns, end_ns; /* since the first launch of the first step */
+} rdg_launch_span;
+
 /* Greedy decoding that stays on the device: token i + 1 is the index of the largest logit after token i. */
 typedef struct rdg_generate {
     int32_t token, position;                     /* the first token to evaluate, and where */
     int64_t n;                                   /* tokens to evaluate at most */
     bool (*on_token)(void *user, int32_t token); /* each token picked, in order; false stops */
+    /* Optional: the launches of each step in order, once it is over. It puts timestamps into the lists. */
+    void (*on_spans)(void *user, const rdg_launch_span *spans, int64_t n);
     void *user;
 } rdg_generate;
 

@@ -80,6 +80,13 @@ typedef struct rdg_gpu_binding {
     void (*bind)(void *user, rdg_value_id v, rdg_tensor *t);
 } rdg_gpu_binding;
 
+/* Timestamps in a list. */
+typedef enum rdg_gpu_stamps {
+    RDG_STAMPS_NONE,
+    RDG_STAMPS_ENDS,  /* slot 0 before the first launch, slot i + 1 at the end of launch i: n + 1 */
+    RDG_STAMPS_SPANS, /* slots 2 i and 2 i + 1: when the device comes to launch i, and when it is over: 2 n */
+} rdg_gpu_stamps;
+
 typedef struct rdg_gpu_recorder {
     const rdg_plan *plan;
     const rdg_gpu_schedule *schedule;
@@ -89,7 +96,8 @@ typedef struct rdg_gpu_recorder {
     int64_t n_visible;        /* positions below this in every replay */
     rdg_buffer *scratch;      /* of kernels that need some; may be NULL when only asking for bytes */
     rdg_buffer *step_scratch; /* zeroed; attention steps */
-    bool timestamps;          /* one after each launch, slot 0 before the first */
+    rdg_gpu_stamps stamps;
+    bool *ordered; /* by launch, or NULL: a barrier stands before it, it starts after all before it */
 } rdg_gpu_recorder;
 
 /* Bytes that rdg_gpu_record_plan needs in `scratch` and `step_scratch`. */

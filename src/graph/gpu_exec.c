@@ -155,6 +155,7 @@ static void free_prepared(gpu_prepared *c)
     rdg_buffer_destroy(c->inputs);
     rdg_buffer_destroy(c->output);
     rdg_gpu_schedule_finish(&c->schedule);
+    rdg_free(c->ordered);
     rdg_plan_destroy(c->base.plan);
     rdg_free(c);
 }
@@ -272,16 +273,20 @@ rdg_err rdg_gpu_exec_record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, con
     *victim = (recording){0};
     bind_context b;
     rdg_gpu_recorder r = recorder(x, c, &b, key);
-    r.timestamps = recipe->timestamps;
+    r.stamps = recipe->stamps;
+    r.ordered = c->ordered;
     rdg_list *l = NULL;
-    rdg_err rc = rdg_list_create(x->device, 0, recipe->timestamps ? (int)c->schedule.n + 1 : 0,
+    int n_spans = (int)c->schedule.n, slots = 0;
+    if (recipe->stamps == RDG_STAMPS_ENDS) slots = n_spans + 1;
+    if (recipe->stamps == RDG_STAMPS_SPANS) slots = 2 * (n_spans + RDG_GPU_MAX_DISPATCHES);
+    rdg_err rc = rdg_list_create(x->device, 0, slots,
                                  c->base.plan->options.n_tokens == 1 ? "decode" : "prefill", &l, e);
     if (!rc) rc = rdg_gpu_record_plan(&r, l, e);
     if (!rc && c->output) {
         rdg_tensor t = *rdg_plan_shape(c->base.plan, c->output_value);
         bind(&b, c->output_value, &t);
         if (recipe->greedy) {
-            rc = rdg_gpu_record_sampling(x, c, &t, recipe, l, e);
+            rc = rdg_gpu_record_sampling(x, c, &t, recipe, l, &n_spans, e);
         } else {
             rdg_list_barrier(l);
             rdg_list_copy(l, c->output, 0, t.buffer, t.buffer_offset, rdg_buffer_bytes(c->output));
@@ -292,7 +297,8 @@ rdg_err rdg_gpu_exec_record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, con
         rdg_list_destroy(l);
         return rc;
     }
-    *victim = (recording){.list = l, .n_visible = key, .recipe = *recipe, .used = ++c->clock};
+    *victim =
+        (recording){.list = l, .n_visible = key, .recipe = *recipe, .n_spans = n_spans, .used = ++c->clock};
     *out = victim;
     return RDG_OK;
 }
@@ -325,7 +331,7 @@ static rdg_err gpu_run(rdg_exec *base, rdg_prepared *prepared, const rdg_step *s
     recording *rec;
     rdg_event done;
     *output = NULL;
-    const gpu_recipe recipe = {.timestamps = times != NULL};
+    const gpu_recipe recipe = {.stamps = times ? RDG_STAMPS_ENDS : RDG_STAMPS_NONE};
     rdg_err rc = rdg_gpu_exec_record(x, c, step->n_visible, &recipe, &rec, e);
     if (rc) return rc;
     rdg_gpu_exec_input(c, 0, step->tokens, o->n_tokens);

@@ -10,14 +10,16 @@ enum { RDG_GPU_RECORDINGS = 6 };
 
 /* What the list of a plan does at its end and beside its launches: part of what it is recorded for. */
 typedef struct gpu_recipe {
-    bool timestamps; /* one after each launch */
-    bool greedy;     /* samples and goes on by itself instead of copying the logits out */
+    rdg_gpu_stamps stamps;
+    int copy;    /* the same list again, for steps whose timestamps are read while the next one runs */
+    bool greedy; /* samples and goes on by itself instead of copying the logits out */
 } gpu_recipe;
 
 typedef struct recording {
     rdg_list *list;
     int64_t n_visible;
     gpu_recipe recipe;
+    int n_spans;   /* launches with RDG_STAMPS_SPANS, the picking of the token included */
     uint64_t used; /* for choosing which to drop */
 } recording;
 
@@ -30,6 +32,7 @@ typedef struct gpu_prepared {
     rdg_value_id output_value;
     bool exact_visible; /* an attention that is not causal: its length is part of the recording */
     bool steps;         /* has attention steps */
+    bool *ordered;      /* by launch, see rdg_gpu_recorder; NULL before they are timed */
     recording recordings[RDG_GPU_RECORDINGS];
     uint64_t clock;
 } gpu_prepared;
@@ -69,8 +72,9 @@ rdg_err rdg_gpu_exec_run_list(gpu_exec *x, rdg_list *l, rdg_error *e);
 /* gpu_generate.c */
 rdg_err rdg_gpu_exec_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_generate *g, int64_t *n_done,
                               rdg_error *e);
-/* The end of a step that goes on by itself: picks the token and puts it where the next step looks for it. */
+/* The end of a step that goes on by itself: picks the token and puts it where the next step looks for it.
+ * *n_spans goes up by the launches that takes. */
 rdg_err rdg_gpu_record_sampling(gpu_exec *x, const gpu_prepared *c, const rdg_tensor *logits,
-                                const gpu_recipe *recipe, rdg_list *l, rdg_error *e);
+                                const gpu_recipe *recipe, rdg_list *l, int *n_spans, rdg_error *e);
 
 #endif

@@ -8,19 +8,24 @@
 enum { RING = 64, IN_FLIGHT = 2 };
 
 rdg_err rdg_gpu_record_sampling(gpu_exec *x, const gpu_prepared *c, const rdg_tensor *logits,
-                                const gpu_recipe *recipe, rdg_list *l, rdg_error *e)
+                                const gpu_recipe *recipe, rdg_list *l, int *n_spans, rdg_error *e)
 {
-    (void)recipe;
     rdg_gpu_env env = {.facts = rdg_device_get_facts(x->device),
                        .cache = x->cache,
                        .scratch = rdg_buffer_address(x->greedy_scratch)};
-    rdg_gpu_dispatch d;
-    memset(&d, 0, sizeof d);
+    rdg_gpu_dispatch d[RDG_GPU_MAX_DISPATCHES];
+    memset(d, 0, sizeof d);
     uint64_t inputs = rdg_buffer_address(c->inputs);
-    rdg_greedy_encode(&env, rdg_gpu_address(logits), logits->dim[0], inputs + c->input_offset[0],
-                      inputs + c->input_offset[1], rdg_buffer_address(x->ring), RING, &d);
-    rdg_list_barrier(l);
-    return rdg_gpu_dispatch_all(x->cache, l, &d, 1, e);
+    int n = rdg_greedy_encode(&env, rdg_gpu_address(logits), logits->dim[0], inputs + c->input_offset[0],
+                              inputs + c->input_offset[1], rdg_buffer_address(x->ring), RING, d);
+    for (int i = 0; i < n; i++, (*n_spans)++) {
+        rdg_list_barrier(l);
+        if (recipe->stamps == RDG_STAMPS_SPANS) rdg_list_timestamp_early(l, 2 * *n_spans);
+        rdg_err rc = rdg_gpu_dispatch_all(x->cache, l, &d[i], 1, e);
+        if (rc) return rc;
+        if (recipe->stamps == RDG_STAMPS_SPANS) rdg_list_timestamp(l, 2 * *n_spans + 1);
+    }
+    return RDG_OK;
 }
 
 static rdg_err start_greedy(gpu_exec *x, rdg_error *e)
@@ -40,6 +45,46 @@ static rdg_err start_greedy(gpu_exec *x, rdg_error *e)
     return rc;
 }
 
+/* Reads the timestamps of steps that are over and hands them on as spans. */
+typedef struct span_reader {
+    const rdg_generate *g;
+    uint64_t *ticks, origin;
+    rdg_launch_span *spans;
+    bool started;
+} span_reader;
+
+static rdg_err start_spans(span_reader *r, const gpu_exec *x, gpu_prepared *c, const rdg_generate *g,
+                           rdg_error *e)
+{
+    size_t cap = c->schedule.n + RDG_GPU_MAX_DISPATCHES;
+    if (rdg_device_get_facts(x->device)->timestamp_ns <= 0)
+        return rdg_fail(e, RDG_E_UNSUPPORTED, "%s has no timestamps", rdg_device_get_facts(x->device)->name);
+    r->g = g;
+    r->ticks = rdg_alloc_array(2 * cap, sizeof *r->ticks);
+    r->spans = rdg_alloc_array(cap, sizeof *r->spans);
+    if (!c->ordered) c->ordered = rdg_alloc_array(cap, sizeof *c->ordered);
+    return r->ticks && r->spans && c->ordered ? RDG_OK : rdg_fail(e, RDG_E_NOMEM, "no memory for timestamps");
+}
+
+static rdg_err read_spans(span_reader *r, const gpu_exec *x, const gpu_prepared *c, const recording *rec,
+                          rdg_error *e)
+{
+    rdg_err rc = rdg_list_read_ticks(rec->list, r->ticks, 2 * rec->n_spans, e);
+    if (rc) return rc;
+    if (!r->started) r->origin = r->ticks[0];
+    r->started = true;
+    for (int i = 0; i < rec->n_spans; i++) {
+        bool sampling = (size_t)i >= c->schedule.n;
+        r->spans[i] = (rdg_launch_span){
+            .node = sampling ? -1 : (int32_t)c->schedule.launches[i].node,
+            .ordered = sampling || c->ordered[i],
+            .begin_ns = (int64_t)rdg_device_tick_ns(x->device, r->origin, r->ticks[2 * i]),
+            .end_ns = (int64_t)rdg_device_tick_ns(x->device, r->origin, r->ticks[2 * i + 1])};
+    }
+    r->g->on_spans(r->g->user, r->spans, rec->n_spans);
+    return RDG_OK;
+}
+
 rdg_err rdg_gpu_exec_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_generate *g, int64_t *n_done,
                               rdg_error *e)
 {
@@ -47,22 +92,26 @@ rdg_err rdg_gpu_exec_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_
     gpu_prepared *c = (gpu_prepared *)prepared;
     const rdg_plan_options *o = &c->base.plan->options;
     const int32_t row = 0;
-    const gpu_recipe recipe = {.greedy = true};
+    gpu_recipe recipe = {.stamps = g->on_spans ? RDG_STAMPS_SPANS : RDG_STAMPS_NONE, .greedy = true};
+    span_reader reader = {0};
+    recording *rec[IN_FLIGHT] = {0};
     rdg_event done[IN_FLIGHT] = {{0}};
     *n_done = 0;
     if (o->n_tokens != 1 || o->n_outputs != 1 || !c->output || c->exact_visible)
         return rdg_fail(e, RDG_E_ARGUMENT, "only a plan of one token with logits can go on by itself");
     rdg_err rc = start_greedy(x, e);
-    if (rc) return rc;
+    if (!rc && g->on_spans) rc = start_spans(&reader, x, c, g, e);
+    if (rc) goto done;
     rdg_gpu_exec_input(c, 0, &g->token, 1);
     rdg_gpu_exec_input(c, 1, &g->position, 1);
     rdg_gpu_exec_input(c, 2, &row, 1);
     bool go_on = true;
     for (int64_t i = 0; i < g->n + IN_FLIGHT - 1 && go_on && !rc; i++) {
         if (i < g->n) {
-            recording *rec;
-            rc = rdg_gpu_exec_record(x, c, g->position + i + 1, &recipe, &rec, e);
-            if (!rc) rc = rdg_submit(x->device, rec->list, NULL, 0, &done[i % IN_FLIGHT], e);
+            recording **now = &rec[i % IN_FLIGHT];
+            recipe.copy = g->on_spans ? (int)(i % IN_FLIGHT) : 0; /* its timestamps have been read by now */
+            rc = rdg_gpu_exec_record(x, c, g->position + i + 1, &recipe, now, e);
+            if (!rc) rc = rdg_submit(x->device, (*now)->list, NULL, 0, &done[i % IN_FLIGHT], e);
         }
         int64_t k = i - IN_FLIGHT + 1; /* the step that must be over by now */
         if (rc || k < 0) continue;
@@ -75,11 +124,15 @@ rdg_err rdg_gpu_exec_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_
             break;
         }
         *n_done = k + 1;
+        if (g->on_spans && (rc = read_spans(&reader, x, c, rec[k % IN_FLIGHT], e))) break;
         go_on = g->on_token(g->user, token);
     }
     for (int i = 0; i < IN_FLIGHT; i++) { /* nothing may run on when the caller touches the session again */
         rdg_err late = rdg_event_wait(x->device, done[i], RDG_GPU_TIMEOUT_NS, rc ? NULL : e);
         if (!rc) rc = late;
     }
+done:
+    rdg_free(reader.spans);
+    rdg_free(reader.ticks);
     return rc;
 }

@@ -5,10 +5,13 @@
 
 #include <string.h>
 
-/* Barrier if needed, then the launch's ranges join the pending ones. */
-static void order(rdg_hazards *h, rdg_list *l)
+/* The barrier in front of launch i, if it needs one, and its first timestamp. */
+static void begin_launch(const rdg_gpu_recorder *r, rdg_hazards *h, size_t i, rdg_list *l)
 {
-    if (rdg_hazards_order(h)) rdg_list_barrier(l);
+    bool barrier = rdg_hazards_order(h);
+    if (barrier) rdg_list_barrier(l);
+    if (r->ordered) r->ordered[i] = barrier || i == 0;
+    if (r->stamps == RDG_STAMPS_SPANS) rdg_list_timestamp_early(l, 2 * (int)i);
 }
 
 static rdg_tensor bound(const rdg_gpu_recorder *r, rdg_value_id v)
@@ -140,7 +143,7 @@ rdg_err rdg_gpu_record_plan(const rdg_gpu_recorder *r, rdg_list *list, rdg_error
     rdg_err rc = RDG_OK;
     rdg_error why = {0};
     if (!h) return rdg_fail(e, RDG_E_NOMEM, "no memory to record a plan");
-    if (r->timestamps) rdg_list_timestamp(list, 0);
+    if (r->stamps == RDG_STAMPS_ENDS) rdg_list_timestamp(list, 0);
     for (size_t i = 0; i < r->schedule->n && !rc; i++) {
         const rdg_gpu_launch *l = &r->schedule->launches[i];
         for (int k = 0; k < l->n_reads; k++) use_value(r, h, l->reads[k], false);
@@ -149,7 +152,7 @@ rdg_err rdg_gpu_record_plan(const rdg_gpu_recorder *r, rdg_list *list, rdg_error
             if (l->kind == RDG_LAUNCH_ATTENTION_STEP && r->step_scratch)
                 rdg_hazards_use(h, rdg_buffer_address(r->step_scratch), rdg_buffer_bytes(r->step_scratch),
                                 true);
-            order(h, list);
+            begin_launch(r, h, i, list);
             rc = record_step(r, l, list, &why);
         } else {
             rdg_op_call call;
@@ -167,7 +170,7 @@ rdg_err rdg_gpu_record_plan(const rdg_gpu_recorder *r, rdg_list *list, rdg_error
             }
             if (scratch)
                 rdg_hazards_use(h, rdg_buffer_address(r->scratch), rdg_buffer_bytes(r->scratch), !again);
-            order(h, list);
+            begin_launch(r, h, i, list);
             int64_t n_barriers = rdg_list_n_barriers(list);
             rc = rdg_gpu_record(r->cache, list, &call, v, scratch ? rdg_buffer_address(r->scratch) : 0,
                                 again ? begin : 0, &why);
@@ -180,7 +183,8 @@ rdg_err rdg_gpu_record_plan(const rdg_gpu_recorder *r, rdg_list *list, rdg_error
                 rdg_hazards_restart(h);
             }
         }
-        if (r->timestamps) rdg_list_timestamp(list, (int)i + 1);
+        if (r->stamps == RDG_STAMPS_ENDS) rdg_list_timestamp(list, (int)i + 1);
+        if (r->stamps == RDG_STAMPS_SPANS) rdg_list_timestamp(list, 2 * (int)i + 1);
     }
     rdg_free(h);
     if (rc && e) *e = why;

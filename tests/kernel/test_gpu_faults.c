@@ -20,6 +20,13 @@ static bool stop(void *user, int32_t token)
     return ++*(int *)user < 3;
 }
 
+static void ignore(void *user, const rdg_launch_span *spans, int64_t n)
+{
+    (void)user;
+    (void)spans;
+    (void)n;
+}
+
 /* Everything a session asks of a device. */
 static rdg_err use(rdg_session *s, rdg_error *e)
 {
@@ -32,6 +39,9 @@ static rdg_err use(rdg_session *s, rdg_error *e)
     if (!rc) rc = rdg_session_plan(s, 1, 1, &prepared, e);
     rdg_generate g = {
         .token = 3, .position = (int32_t)rdg_session_n_past(s), .n = 3, .on_token = stop, .user = &picked};
+    if (!rc) rc = s->exec->class->generate(s->exec, prepared, &g, &n_done, e);
+    g.on_spans = ignore;
+    picked = 0;
     return rc ? rc : s->exec->class->generate(s->exec, prepared, &g, &n_done, e);
 }
 

@@ -22,6 +22,7 @@ static void fill_facts(rdg_device_facts *f)
                             .push_bytes = RDG_PUSH_BYTES_MAX,
                             .grid_max = {UINT32_MAX, UINT32_MAX, UINT32_MAX},
                             .timestamp_ns = 1,
+                            .timestamp_bits = 64,
                             .n_queues = 1};
     snprintf(f->backend, sizeof f->backend, "cpu");
     snprintf(f->kind, sizeof f->kind, "cpu");
@@ -74,7 +75,7 @@ const rdg_backend_api rdg_cpu_backend = {
     .fill = rdg_soft_fill,
     .timestamp = rdg_soft_timestamp,
     .list_end = rdg_soft_list_end,
-    .read_timestamps = rdg_soft_read_timestamps,
+    .read_ticks = rdg_soft_read_ticks,
     .submit = rdg_soft_submit,
     .poll = rdg_soft_poll,
     .wait = rdg_soft_wait,

@@ -43,6 +43,7 @@ static rdg_err trace_open(int index, const rdg_device_options *o, rdg_device **o
                             .push_bytes = RDG_PUSH_BYTES_MAX,
                             .grid_max = {UINT32_MAX, 65535, 65535},
                             .timestamp_ns = 1,
+                            .timestamp_bits = 64,
                             .n_queues = 2};
     snprintf(f->backend, sizeof f->backend, "trace");
     snprintf(f->kind, sizeof f->kind, "other");
@@ -114,7 +115,7 @@ const rdg_backend_api rdg_trace_backend = {
     .fill = rdg_soft_fill,
     .timestamp = rdg_soft_timestamp,
     .list_end = rdg_soft_list_end,
-    .read_timestamps = rdg_soft_read_timestamps,
+    .read_ticks = rdg_soft_read_ticks,
     .submit = rdg_soft_submit,
     .poll = rdg_soft_poll,
     .wait = rdg_soft_wait,

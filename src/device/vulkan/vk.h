@@ -156,9 +156,9 @@ rdg_err rdg_vk_copy(rdg_list *l, rdg_buffer *dst, uint64_t dst_offset, rdg_buffe
                     uint64_t bytes, rdg_error *e);
 rdg_err rdg_vk_fill(rdg_list *l, rdg_buffer *dst, uint64_t offset, uint64_t bytes, uint32_t word,
                     rdg_error *e);
-rdg_err rdg_vk_timestamp(rdg_list *l, int slot, rdg_error *e);
+rdg_err rdg_vk_timestamp(rdg_list *l, int slot, bool early, rdg_error *e);
 rdg_err rdg_vk_list_end(rdg_list *l, rdg_error *e);
-rdg_err rdg_vk_read_timestamps(rdg_list *l, double *ns, int n, rdg_error *e);
+rdg_err rdg_vk_read_ticks(rdg_list *l, uint64_t *ticks, int n, rdg_error *e);
 VkCommandBuffer rdg_vk_list_commands(const rdg_list *l);
 
 /* vk_queue.c */

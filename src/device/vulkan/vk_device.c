@@ -100,6 +100,7 @@ static void find_queues(vk_instance *v, candidate *c)
         VkQueueFlags f = rows[i].queueFlags;
         if (c->family[0] < 0 && (f & VK_QUEUE_COMPUTE_BIT)) {
             c->family[0] = (int)i;
+            c->facts.timestamp_bits = (int)rows[i].timestampValidBits;
             if (rows[i].timestampValidBits == 0) c->facts.timestamp_ns = 0;
         }
         /* A family that does transfers only is the copy engine; video queues say so with higher bits. */
@@ -443,7 +444,7 @@ const rdg_backend_api rdg_vulkan_backend = {
     .fill = rdg_vk_fill,
     .timestamp = rdg_vk_timestamp,
     .list_end = rdg_vk_list_end,
-    .read_timestamps = rdg_vk_read_timestamps,
+    .read_ticks = rdg_vk_read_ticks,
     .submit = rdg_vk_submit,
     .poll = rdg_vk_poll,
     .wait = rdg_vk_wait,

@@ -165,12 +165,16 @@ rdg_err rdg_vk_fill(rdg_list *base, rdg_buffer *dst, uint64_t offset, uint64_t b
     return RDG_OK;
 }
 
-rdg_err rdg_vk_timestamp(rdg_list *base, int slot, rdg_error *e)
+/* Late: when all commands before it are over. Early: when the front end reads it, which on devices that drain
+ * at a barrier is after the drain. */
+rdg_err rdg_vk_timestamp(rdg_list *base, int slot, bool early, rdg_error *e)
 {
     (void)e;
     vk_list *l = (vk_list *)base;
     ((vk_device *)base->device)
-        ->fn.CmdWriteTimestamp(l->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, l->queries, (uint32_t)slot);
+        ->fn.CmdWriteTimestamp(
+            l->commands, early ? VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT : VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
+            l->queries, (uint32_t)slot);
     return RDG_OK;
 }
 
@@ -184,18 +188,12 @@ rdg_err rdg_vk_list_end(rdg_list *base, rdg_error *e)
     return rdg_vk_check(d, d->fn.EndCommandBuffer(l->commands), "vkEndCommandBuffer", e);
 }
 
-rdg_err rdg_vk_read_timestamps(rdg_list *base, double *ns, int n, rdg_error *e)
+rdg_err rdg_vk_read_ticks(rdg_list *base, uint64_t *ticks, int n, rdg_error *e)
 {
     vk_list *l = (vk_list *)base;
     vk_device *d = (vk_device *)base->device;
-    uint64_t *ticks = rdg_alloc_array((size_t)n, sizeof *ticks);
-    if (!ticks) return rdg_fail(e, RDG_E_NOMEM, "no memory for %d timestamps", n);
-    rdg_err rc = rdg_vk_check(d,
-                              d->fn.GetQueryPoolResults(d->handle, l->queries, 0, (uint32_t)n, (size_t)n * 8,
-                                                        ticks, 8, VK_QUERY_RESULT_64_BIT),
-                              "vkGetQueryPoolResults", e);
-    for (int i = 0; i < n && !rc; i++)
-        ns[i] = (double)(int64_t)(ticks[i] - ticks[0]) * d->base.facts.timestamp_ns;
-    rdg_free(ticks);
-    return rc;
+    return rdg_vk_check(d,
+                        d->fn.GetQueryPoolResults(d->handle, l->queries, 0, (uint32_t)n, (size_t)n * 8, ticks,
+                                                  8, VK_QUERY_RESULT_64_BIT),
+                        "vkGetQueryPoolResults", e);
 }

@@ -1,0 +1,140 @@
+/* Decoding on a device, step after step without the host, on a small model: the timestamps of every launch
+ * rise, there is one span a launch, and time that the host wastes between tokens shows as idle. Usage:
+ * test_decode_vulkan GOLDEN_DIR [DEVICE]; without a device it is skipped. */
+#include "base/clock.h"
+#include "engine/decode.h"
+#include "graph/gpu_exec.h"
+#include "profile/timeline.h"
+#include "ridge/convert.h"
+#include "../golden/golden.h"
+
+#include <time.h>
+
+enum { TOKENS = 24, SLEEP_AFTER = 9, SLEEP_MS = 300 };
+
+typedef struct watch {
+    rdg_timeline t;
+    int n_tokens, failures;
+    int32_t tokens[TOKENS];
+    bool sleeps;
+} watch;
+
+static bool on_token(void *user, int32_t token)
+{
+    watch *w = user;
+    w->tokens[w->n_tokens++] = token;
+    if (w->sleeps && w->n_tokens == SLEEP_AFTER)
+        nanosleep(&(struct timespec){.tv_nsec = SLEEP_MS * 1000000L}, NULL);
+    return true;
+}
+
+static void on_spans(void *user, const rdg_launch_span *spans, int64_t n)
+{
+    watch *w = user;
+    rdg_span *s = rdg_timeline_add_step(&w->t, (size_t)n);
+    for (int64_t i = 0; s && i < n; i++)
+        s[i] = (rdg_span){.what = spans[i].node,
+                          .ordered = spans[i].ordered,
+                          .begin_ns = spans[i].begin_ns,
+                          .end_ns = spans[i].end_ns};
+}
+
+static void expect(watch *w, bool ok, const char *what)
+{
+    if (!ok) printf("FAIL: %s\n", what);
+    w->failures += !ok;
+}
+
+static rdg_err decode(rdg_session *s, watch *w, bool spans, rdg_error *e)
+{
+    rdg_decode d = {
+        .token = 3, .n = TOKENS, .on_token = on_token, .on_spans = spans ? on_spans : NULL, .user = w};
+    int64_t n_done;
+    w->n_tokens = 0;
+    rdg_timeline_finish(&w->t);
+    rdg_session_reset(s);
+    rdg_err err = rdg_session_decode(s, &d, &n_done, e);
+    if (!err) expect(w, n_done == TOKENS && w->n_tokens == TOKENS, "not every token came");
+    return err;
+}
+
+static rdg_err timeline(rdg_session *s, watch *w, rdg_error *e)
+{
+    const rdg_device_account *a = rdg_device_get_account(rdg_exec_gpu_device(s->exec));
+    int32_t plain[TOKENS];
+    rdg_timeline_summary sum;
+    rdg_err err = decode(s, w, false, e);
+    memcpy(plain, w->tokens, sizeof plain);
+    int64_t before = a->n_dispatches;
+    if (!err) err = decode(s, w, true, e);
+    if (err) return err;
+    rdg_timeline_summarise(&w->t, &sum);
+    printf("%lld steps, %lld spans, %lld launches, busy %.1f of %.1f ms\n", (long long)sum.n_steps,
+           (long long)sum.n_spans, (long long)(a->n_dispatches - before), (double)sum.busy_ns * 1e-6,
+           (double)sum.span_ns * 1e-6);
+    expect(w, !memcmp(plain, w->tokens, sizeof plain), "timestamps changed the tokens");
+    expect(w, sum.n_steps == TOKENS, "not one set of spans a token");
+    expect(w, sum.n_spans == a->n_dispatches - before, "not one span a launch");
+    expect(w, sum.n_odd == 0, "timestamps that do not rise");
+    expect(w, sum.busy_ns > 0 && sum.idle_inside_ns >= 0 && sum.idle_between_ns >= 0, "negative times");
+    expect(w, sum.span_ns == sum.busy_ns + sum.idle_inside_ns + sum.idle_between_ns,
+           "times that do not add up");
+    expect(w, w->t.n_spans && w->t.spans[w->t.n_spans - 1].what == -1,
+           "the last launch does not pick the token");
+
+    /* The host sleeps when it has token SLEEP_AFTER - 1; the step behind that one is on its way already, so
+     * the gap is in front of the next but one. */
+    w->sleeps = true;
+    if ((err = decode(s, w, true, e))) return err;
+    w->sleeps = false;
+    rdg_timeline_summarise(&w->t, &sum);
+    rdg_timeline_step step = rdg_timeline_step_at(&w->t, SLEEP_AFTER + 1),
+                      running = rdg_timeline_step_at(&w->t, SLEEP_AFTER);
+    double gap = (double)step.gap_ns * 1e-6, length = (double)(running.end_ns - running.begin_ns) * 1e-6;
+    printf("slept %d ms: a gap of %.1f ms after a step of %.1f ms, idle %.1f %%\n", SLEEP_MS, gap, length,
+           (double)(sum.idle_between_ns + sum.idle_inside_ns) / (double)sum.span_ns * 100);
+    expect(w, gap + length >= 0.95 * SLEEP_MS, "the time that the host slept does not show as a gap");
+    expect(w, sum.largest_gap_ns >= step.gap_ns && sum.idle_between_ns >= step.gap_ns,
+           "the gap is not idle time");
+    return RDG_OK;
+}
+
+int main(int argc, char **argv)
+{
+    char dir[512];
+    golden_temp temp;
+    rdg_error e = {0};
+    rdg_convert_result result = {0};
+    rdg_model *m = NULL;
+    rdg_session *s = NULL;
+    watch w = {0};
+    int rc = 1;
+    if (argc < 2) return 2;
+    snprintf(dir, sizeof dir, "%s/llama", argv[1]);
+    if (!golden_temp_make(&temp)) return 1;
+    rdg_convert_params p = {.type = RDG_RECIPE_F32, .n_threads = 1};
+    rdg_session_params sp;
+    rdg_session_defaults(&sp);
+    sp.device = argc > 2 ? argv[2] : "vulkan";
+    sp.n_ctx = 64;
+    sp.n_threads = 1;
+    rdg_err err = rdg_convert(dir, temp.file, &p, &result, &e);
+    if (!err) err = rdg_model_load(temp.file, NULL, &m, &e);
+    if (!err) err = rdg_session_create(m, &sp, &s, &e);
+    if (err == RDG_E_NOT_FOUND) {
+        printf("skipped: %s\n", e.message);
+        rc = 77;
+        goto done;
+    }
+    if (!err) err = timeline(s, &w, &e);
+    if (err) printf("%s: %s\n", rdg_err_name(err), e.message);
+    printf("%d failures\n", w.failures);
+    rc = err || w.failures;
+done:
+    rdg_timeline_finish(&w.t);
+    rdg_session_destroy(s);
+    rdg_model_release(m);
+    rdg_convert_result_finish(&result);
+    golden_temp_remove(&temp);
+    return rc;
+}
