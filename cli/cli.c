@@ -22,6 +22,10 @@ static const cli_option common_options[] = {
      "CPU threads (default: physical cores)"},
     {"--device", NULL, "D", CLI_STRING, offsetof(cli_common, device), 0, 0,
      "auto, cpu, cuda[:N], vulkan[:N] or metal[:N] (default: cpu)"},
+    {"--gpu-layers", NULL, "N", CLI_INT, offsetof(cli_common, gpu_layers), 0, 1024,
+     "blocks on the GPU, the last ones (default: as many as fit)"},
+    {"--device-memory", NULL, "BYTES", CLI_INT, offsetof(cli_common, device_memory), 1, 9e15,
+     "use no more of the GPU's memory (default: what is free)"},
     {"--seed", NULL, "N", CLI_INT, offsetof(cli_common, seed), 0, 9e15, "seed of everything random"},
     {"--json", NULL, NULL, CLI_FLAG, offsetof(cli_common, json), 0, 0,
      "one JSON document on standard output"},
@@ -441,7 +445,7 @@ static bool wants_help(int argc, char **argv)
 
 static int run_command(const cli_command *k, int argc, char **argv)
 {
-    cli c = {.command = k, .warnings = json_array()};
+    cli c = {.command = k, .common = {.gpu_layers = -1}, .warnings = json_array()};
     c.log = (rdg_log){.message = on_message, .user = &c};
     if (wants_help(argc, argv)) {
         print_help(k);
@@ -508,7 +512,8 @@ int cli_main(int argc, char **argv)
     return run_command(k, argc - 2, argv + 2);
 }
 
-const char *cli_cache_dir(char *out, size_t bytes)
+/* $XDG_CACHE_HOME/ridge or $HOME/.cache/ridge, made if it is missing; NULL where neither can be had. */
+static const char *cache_dir(char *out, size_t bytes)
 {
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     int n = -1;
@@ -522,4 +527,31 @@ const char *cli_cache_dir(char *out, size_t bytes)
     memcpy(out + n, "/ridge", sizeof "/ridge");
     mkdir(out, 0700);
     return rdg_is_directory(out) ? out : NULL;
+}
+
+void cli_set_device(cli *c, rdg_session_params *p)
+{
+    int64_t layers = c->common.gpu_layers;
+    p->device = c->common.device;
+    p->gpu_layers = layers == 0 ? -1 : RDG_MAX(layers, 0);
+    p->device_memory_bytes = (uint64_t)c->common.device_memory;
+    if (p->device && strcmp(p->device, "cpu") != 0)
+        p->cache_dir = cache_dir(c->cache_dir, sizeof c->cache_dir);
+}
+
+json_t *cli_placement_json(const rdg_session *s)
+{
+    rdg_placement rows[RDG_PLACEMENTS_MAX];
+    int n = rdg_session_placements(s, rows);
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++) {
+        const rdg_placement *p = &rows[i];
+        json_array_append_new(
+            list, json_pack("{s:s, s:I, s:I, s:b, s:b, s:I, s:I, s:I, s:s}", "device", p->device,
+                            "first_block", (json_int_t)p->first_block, "n_blocks", (json_int_t)p->n_blocks,
+                            "embedding", p->embedding, "output", p->output, "weight_bytes",
+                            (json_int_t)p->weight_bytes, "kv_bytes", (json_int_t)p->kv_bytes, "scratch_bytes",
+                            (json_int_t)p->scratch_bytes, "reason", p->reason));
+    }
+    return list;
 }

@@ -48,6 +48,8 @@ typedef struct cli_option {
 typedef struct cli_common {
     int64_t n_threads; /* 0 = physical cores */
     const char *device;
+    int64_t gpu_layers;    /* -1 = as many as fit */
+    int64_t device_memory; /* bytes; 0 = what is free */
     int64_t seed;
     bool quiet, verbose, json;
 } cli_common;
@@ -61,6 +63,7 @@ typedef struct cli {
     json_t *warnings; /* array of what was warned about */
     bool progress_shown;
     bool seed_given;
+    char cache_dir[512];
 } cli;
 
 typedef struct cli_command {
@@ -76,8 +79,10 @@ typedef struct cli_command {
     int (*run)(cli *c, void *options);
 } cli_command;
 
-/* $XDG_CACHE_HOME/ridge or $HOME/.cache/ridge, made if it is missing; NULL where neither can be had. */
-const char *cli_cache_dir(char *out, size_t bytes);
+/* --device, --gpu-layers and --device-memory, and where compiled kernels are kept. */
+void cli_set_device(cli *c, rdg_session_params *p);
+/* What runs where: the `placement` of a report. */
+json_t *cli_placement_json(const rdg_session *s);
 
 /* The table, main.c. */
 extern const cli_command *const cli_commands[]; /* NULL-terminated */

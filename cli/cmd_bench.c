@@ -7,6 +7,7 @@
 #include "engine/decode.h"
 #include "graph/gpu_exec.h"
 #include "graph/gpu_load.h"
+#include "graph/split_exec.h"
 #include "profile/roofs_cpu.h"
 #include "profile/roofs_gpu.h"
 
@@ -259,9 +260,7 @@ static rdg_err prepare(job *j, rdg_type kv, rdg_error *e)
     p.n_batch = o->n_batch;
     p.n_threads = (int)j->c->common.n_threads;
     p.kv_type_k = p.kv_type_v = kv;
-    char cache[512];
-    p.device = j->c->common.device;
-    p.cache_dir = cli_cache_dir(cache, sizeof cache);
+    cli_set_device(j->c, &p);
     p.variant = o->variant;
     p.log = &j->c->log;
     rdg_err err = rdg_model_load(j->c->args[0], &j->c->log, &j->model, e);
@@ -281,7 +280,8 @@ static rdg_err time_load(job *j, rdg_error *e)
 {
     rdg_plan *plan;
     rdg_plan_options o = {.n_tokens = 1, .n_outputs = 1, .n_ctx = 1, .n_batch = 1};
-    rdg_device *d = rdg_exec_gpu_device(j->session->exec);
+    rdg_exec *part = rdg_exec_split_gpu(j->session->exec);
+    rdg_device *d = rdg_exec_gpu_device(part ? part : j->session->exec);
     if (!d) return rdg_fail(e, RDG_E_ARGUMENT, "--load times the way to a GPU: give one with --device");
     rdg_err err = rdg_model_build_plan(j->model, &o, true, &plan, e);
     if (!err) err = rdg_gpu_measure_load(d, plan, j->session->pool, NULL, (int)j->o->repeats, &j->load, e);
@@ -338,6 +338,7 @@ static int report(job *j)
         json_t *doc = json_pack("{s:s, s:i, s:o}", "device", rdg_session_device(j->session), "n_threads",
                                 rdg_session_n_threads(j->session), "read_bytes_per_second",
                                 cli_real(roof_known(j) ? j->read.median : NAN));
+        json_object_set_new(doc, "placement", cli_placement_json(j->session));
         json_t *prefill = json_array();
         if (o->n_prompt)
             json_array_append_new(prefill, json_pack("{s:I, s:o}", "n_tokens", (json_int_t)o->n_prompt,

@@ -59,11 +59,11 @@ static void cpu_levels(char *out, size_t n)
 
 static json_t *device_json(const rdg_device_facts *f)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:i, s:i, s:i, s:b, s:b}", "name", f->name, "backend",
-                     f->backend, "kind", f->kind, "driver", f->driver, "index", f->index, "memory_bytes",
-                     (json_int_t)f->memory_bytes, "subgroup", (int)f->subgroup_width, "shared_bytes",
-                     (int)f->shared_bytes, "queues", f->n_queues, "unified", f->unified,
-                     "imports_host_memory", f->imports_host_memory);
+    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:i, s:i, s:b, s:b}", "name", f->name,
+                     "backend", f->backend, "kind", f->kind, "driver", f->driver, "index", f->index,
+                     "memory_bytes", (json_int_t)f->memory_bytes, "free_bytes", (json_int_t)f->free_bytes,
+                     "subgroup", (int)f->subgroup_width, "shared_bytes", (int)f->shared_bytes, "queues",
+                     f->n_queues, "unified", f->unified, "imports_host_memory", f->imports_host_memory);
 }
 
 static void print_device(const rdg_device_facts *f)

@@ -42,7 +42,7 @@ static rdg_err embed_all(cli *c, const options *o, rdg_pooling pooling, rdg_mode
     float *out = rdg_alloc_array((size_t)n_embd, sizeof *out);
     rdg_session_defaults(&p);
     p.n_threads = (int)c->common.n_threads;
-    p.device = c->common.device;
+    cli_set_device(c, &p);
     p.kv_type_k = p.kv_type_v = RDG_TYPE_F32;
     p.log = &c->log;
     if (!out) return rdg_fail(e, RDG_E_NOMEM, "no memory for an embedding");

@@ -52,10 +52,14 @@ static int collect(cli *c, const options *o, rdg_model *m, const char *text, siz
     rdg_collect_result r = {0};
     int32_t *ids = NULL;
     size_t n;
+    rdg_session_params sp = {0};
+    cli_set_device(c, &sp);
     rdg_collect_params p = {.n_ctx = o->n_ctx,
                             .max_chunks = o->chunks,
                             .n_threads = (int)c->common.n_threads,
-                            .device = c->common.device,
+                            .device = sp.device,
+                            .gpu_layers = sp.gpu_layers,
+                            .device_memory_bytes = sp.device_memory_bytes,
                             .dataset = rdg_path_base(o->text),
                             .log = &c->log};
     if (!rdg_model_tokenizer(m)) {

@@ -70,7 +70,7 @@ static rdg_err evaluate(cli *c, const options *o, const int32_t *ids, int64_t n,
     p.n_batch = o->n_batch;
     p.n_threads = (int)c->common.n_threads;
     p.kv_type_k = p.kv_type_v = kv;
-    p.device = c->common.device;
+    cli_set_device(c, &p);
     p.variant = o->variant;
     rdg_err err = rdg_model_load(c->args[0], &c->log, &m, e);
     if (!err) err = rdg_session_create(m, &p, &s, e);

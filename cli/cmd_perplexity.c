@@ -61,7 +61,7 @@ static rdg_err evaluate(cli *c, const options *o, rdg_type kv, const char *text,
     rdg_session_defaults(&sp);
     sp.n_ctx = o->n_ctx;
     sp.n_threads = (int)c->common.n_threads;
-    sp.device = c->common.device;
+    cli_set_device(c, &sp);
     sp.kv_type_k = sp.kv_type_v = kv;
     sp.log = &c->log;
     rdg_perplexity_params p = {.n_ctx = o->n_ctx,

@@ -101,9 +101,7 @@ static rdg_err prepare(job *j, rdg_type kv, rdg_error *e)
     sp.n_batch = j->o->n_batch;
     sp.n_threads = (int)j->c->common.n_threads;
     sp.kv_type_k = sp.kv_type_v = kv;
-    char cache[512];
-    sp.device = j->c->common.device;
-    sp.cache_dir = cli_cache_dir(cache, sizeof cache);
+    cli_set_device(j->c, &sp);
     sp.log = &j->c->log;
     rdg_err err = rdg_model_load(j->c->args[0], &j->c->log, &j->model, e);
     if (!err) err = make_prompt(j, e);
@@ -157,8 +155,7 @@ static int report(job *j)
         for (size_t i = 0; i < j->n_prompt; i++) json_array_append_new(prompt, json_integer(j->prompt[i]));
         for (size_t i = 0; i < j->g.n_tokens; i++)
             json_array_append_new(tokens, json_integer(j->g.tokens[i]));
-        json_t *place = json_pack("[{s:s, s:s, s:I}]", "what", "all layers", "device",
-                                  rdg_session_device(j->session), "bytes", (json_int_t)info->weight_bytes);
+        json_t *place = cli_placement_json(j->session);
         json_t *text = rdg_model_tokenizer(j->model) ? cli_str(j->text.data ? j->text.data : "", j->text.len)
                                                      : json_null();
         return cli_print_json(

@@ -41,10 +41,12 @@ rdg_err rdg_perplexity(rdg_session *s, const int32_t *tokens, int64_t n, const r
                        rdg_perplexity_result *r, rdg_error *e);
 
 typedef struct rdg_collect_params {
-    int64_t n_ctx;       /* tokens a chunk, 512 */
-    int64_t max_chunks;  /* 0 = all */
-    int n_threads;       /* 0 = physical cores */
-    const char *device;  /* NULL = cpu */
+    int64_t n_ctx;      /* tokens a chunk, 512 */
+    int64_t max_chunks; /* 0 = all */
+    int n_threads;      /* 0 = physical cores */
+    const char *device; /* NULL = cpu */
+    int64_t gpu_layers; /* as in rdg_session_params */
+    uint64_t device_memory_bytes;
     const char *dataset; /* name noted in the matrix; or NULL */
     const rdg_log *log;
 } rdg_collect_params;

@@ -34,10 +34,12 @@ typedef struct rdg_session_params {
     int64_t n_batch; /* most tokens a prefill step; 0 = 512 */
     int n_threads;   /* 0 = physical cores */
     rdg_type kv_type_k,
-        kv_type_v;         /* F16 (the default is set by rdg_session_defaults), F32, BF16, Q8_0, Q4_0 */
-    const char *device;    /* "cpu", "vulkan:0", "auto" or NULL = "cpu" */
-    uint32_t cpu_mask;     /* CPU feature levels to use; 0 = all found. For tests */
-    const char *variant;   /* force a kernel variant by name where it exists; NULL = choose */
+        kv_type_v;      /* F16 (the default is set by rdg_session_defaults), F32, BF16, Q8_0, Q4_0 */
+    const char *device; /* "cpu", "vulkan:0", "auto" or NULL = "cpu" */
+    int64_t gpu_layers; /* blocks on the GPU, the last ones; 0 = as many as fit, -1 = none */
+    uint64_t device_memory_bytes; /* use no more of the GPU's; 0 = what is free */
+    uint32_t cpu_mask;            /* CPU feature levels to use; 0 = all found. For tests */
+    const char *variant;          /* force a kernel variant by name where it exists; NULL = choose */
     const char *cache_dir; /* an existing folder where kernels compiled for a GPU are kept; NULL = nowhere */
     const rdg_log *log;
 } rdg_session_params;
@@ -70,6 +72,16 @@ int rdg_session_n_threads(const rdg_session *s);
  * needed. */
 rdg_err rdg_session_truncate(rdg_session *s, int64_t n_past, rdg_error *e);
 const char *rdg_session_device(const rdg_session *s); /* name of the device that runs it */
+/* What runs where, the CPU first: one entry, or two when a model is divided. Returns how many. */
+typedef struct rdg_placement {
+    char device[32]; /* "cpu", "vulkan:0" */
+    int64_t first_block, n_blocks;
+    bool embedding, output;                         /* the layers before and behind the blocks */
+    uint64_t weight_bytes, kv_bytes, scratch_bytes; /* as planned */
+    char reason[192];
+} rdg_placement;
+enum { RDG_PLACEMENTS_MAX = 2 };
+int rdg_session_placements(const rdg_session *s, rdg_placement out[RDG_PLACEMENTS_MAX]);
 /* Bytes that decoding one token at the present position must read: weights used once plus the KV cache. */
 uint64_t rdg_session_bytes_per_token(const rdg_session *s);
 /* KV cache and scratch memory in bytes, as planned and as allocated. */

@@ -45,7 +45,8 @@ typedef struct rdg_device_facts {
     char kind[16]; /* "discrete", "integrated", "virtual", "cpu", "other" */
     int index;     /* among the backend's devices: "vulkan:INDEX" */
     uint32_t features;
-    uint64_t memory_bytes;      /* of the heap that weights go to */
+    uint64_t memory_bytes; /* of the heap that weights go to */
+    uint64_t free_bytes;   /* of it, when the device was opened; memory_bytes where the driver does not say */
     uint64_t host_memory_bytes; /* memory that both sides see, 0 if unknown */
     bool unified;               /* device memory is host memory: nothing needs to be copied */
     bool maps_device_memory;    /* the host can write all of device memory (resizable BAR) */

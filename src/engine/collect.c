@@ -167,6 +167,8 @@ rdg_err rdg_imatrix_collect(rdg_model *m, const int32_t *tokens, int64_t n, cons
     sp.n_ctx = sp.n_batch = p->n_ctx;
     sp.n_threads = p->n_threads;
     sp.device = p->device;
+    sp.gpu_layers = p->gpu_layers;
+    sp.device_memory_bytes = p->device_memory_bytes;
     sp.log = p->log;
     rdg_err err = rdg_session_create_for(m, &sp, true, false, &c.s, e);
     if (err) goto done;

@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { DEFAULT_CONTEXT = 4096, DEFAULT_BATCH = 512 };
@@ -32,6 +33,8 @@ static rdg_err resolve_params(rdg_session *s, const rdg_session_params *p, rdg_e
         return rdg_fail(e, RDG_E_ARGUMENT, "a context of %" PRId64 " positions is not possible", r->n_ctx);
     if (r->n_batch < 1)
         return rdg_fail(e, RDG_E_ARGUMENT, "a batch of %" PRId64 " tokens is not possible", r->n_batch);
+    if (r->gpu_layers < -1)
+        return rdg_fail(e, RDG_E_ARGUMENT, "%" PRId64 " blocks on the GPU are not possible", r->gpu_layers);
     if (!kv_type_ok(r->kv_type_k) || !kv_type_ok(r->kv_type_v))
         return rdg_fail(e, RDG_E_ARGUMENT,
                         "a KV cache of %s and %s: F32, F16, BF16, Q8_0 and Q4_0 are possible",
@@ -42,6 +45,44 @@ static rdg_err resolve_params(rdg_session *s, const rdg_session_params *p, rdg_e
                      "the context of %" PRId64 " is longer than the %" PRId64 " the model was trained on",
                      r->n_ctx, trained);
     return RDG_OK;
+}
+
+static rdg_plan_options plan_options(const rdg_session *s, int64_t n_tokens, int64_t n_outputs)
+{
+    return (rdg_plan_options){.n_tokens = n_tokens,
+                              .n_outputs = n_outputs,
+                              .n_ctx = s->params.n_ctx,
+                              .n_batch = s->params.n_batch,
+                              .kv_type_k = s->params.kv_type_k,
+                              .kv_type_v = s->params.kv_type_v,
+                              .collect_imatrix = s->collect_imatrix,
+                              .embeddings = s->embeddings};
+}
+
+/* The executor, with the plans by which it judges what fits on a GPU. */
+static rdg_err create_exec(rdg_session *s, rdg_error *e)
+{
+    const rdg_session_params *p = &s->params;
+    rdg_plan *sizing[2] = {NULL, NULL};
+    rdg_exec_request request = {.device = p->device,
+                                .gguf = s->model->gguf,
+                                .pool = s->pool,
+                                .cpu_mask = p->cpu_mask,
+                                .variant = p->variant,
+                                .cache_dir = p->cache_dir,
+                                .gpu_layers = p->gpu_layers,
+                                .device_memory_bytes = p->device_memory_bytes,
+                                .log = p->log};
+    rdg_err err = RDG_OK;
+    for (int i = 0; i < 2 && !err && p->device && strcmp(p->device, "cpu"); i++) {
+        rdg_plan_options o = plan_options(s, i == 0 ? p->n_batch : 1, s->embeddings ? 0 : 1);
+        err = rdg_model_build_plan(s->model, &o, true, &sizing[i], e);
+        request.sizing[i] = sizing[i];
+    }
+    if (!err) err = rdg_exec_create(&request, &s->exec, e);
+    rdg_plan_destroy(sizing[0]);
+    rdg_plan_destroy(sizing[1]);
+    return err;
 }
 
 rdg_err rdg_session_create_for(rdg_model *m, const rdg_session_params *p, bool collect_imatrix,
@@ -63,14 +104,7 @@ rdg_err rdg_session_create_for(rdg_model *m, const rdg_session_params *p, bool c
         goto fail;
     }
     if ((err = rdg_pool_create(s->params.n_threads, &s->pool, e))) goto fail;
-    rdg_exec_request request = {.device = s->params.device,
-                                .gguf = m->gguf,
-                                .pool = s->pool,
-                                .cpu_mask = s->params.cpu_mask,
-                                .variant = s->params.variant,
-                                .cache_dir = s->params.cache_dir,
-                                .log = s->params.log};
-    if ((err = rdg_exec_create(&request, &s->exec, e))) goto fail;
+    if ((err = create_exec(s, e))) goto fail;
     *out = s;
     return RDG_OK;
 fail:
@@ -109,14 +143,7 @@ rdg_err rdg_session_plan(rdg_session *s, int64_t n_tokens, int64_t n_outputs, rd
         *out = s->plans[i].prepared;
         return RDG_OK;
     }
-    rdg_plan_options o = {.n_tokens = n_tokens,
-                          .n_outputs = n_outputs,
-                          .n_ctx = s->params.n_ctx,
-                          .n_batch = s->params.n_batch,
-                          .kv_type_k = s->params.kv_type_k,
-                          .kv_type_v = s->params.kv_type_v,
-                          .collect_imatrix = s->collect_imatrix,
-                          .embeddings = s->embeddings};
+    rdg_plan_options o = plan_options(s, n_tokens, n_outputs);
     rdg_plan *plan;
     rdg_err err = rdg_model_build_plan(s->model, &o, true, &plan, e);
     if (err) return err;
@@ -286,6 +313,23 @@ void rdg_session_reset(rdg_session *s)
 const char *rdg_session_device(const rdg_session *s)
 {
     return s->exec->class->name;
+}
+
+int rdg_session_placements(const rdg_session *s, rdg_placement out[RDG_PLACEMENTS_MAX])
+{
+    const rdg_exec *x = s->exec;
+    if (x->n_placements) {
+        memcpy(out, x->placements, (size_t)x->n_placements * sizeof *out);
+        return x->n_placements;
+    }
+    out[0] = (rdg_placement){.n_blocks = s->model->hparams.n_layer,
+                             .embedding = true,
+                             .output = true,
+                             .weight_bytes = s->model->info.weight_bytes,
+                             .kv_bytes = x->state_bytes,
+                             .scratch_bytes = x->scratch_bytes};
+    snprintf(out[0].device, sizeof out[0].device, "%s", x->class->name);
+    return 1;
 }
 
 uint64_t rdg_session_kv_bytes(const rdg_session *s)

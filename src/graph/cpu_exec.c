@@ -26,6 +26,7 @@ typedef struct cpu_prepared {
     rdg_cpu_progress *progress; /* [n_nodes][RDG_CPU_MAX_PHASES], reset before each run */
     size_t kernel_scratch_bytes;
     int32_t *inputs; /* tokens, positions, output rows: addresses that the calls keep */
+    float *carried;  /* of a part of a plan */
 } cpu_prepared;
 
 typedef struct cpu_state {
@@ -46,7 +47,7 @@ typedef struct cpu_exec {
     size_t scratch_bytes;
     cpu_prepared **prepared;
     size_t n_prepared, cap_prepared;
-    bool storage; /* the last run had to read weights from storage, or there was none yet */
+    bool storage;        /* the last run had to read weights from storage, or there was none yet */
     rdg_hazards hazards; /* of the plan that is being bound */
 } cpu_exec;
 
@@ -102,6 +103,7 @@ static rdg_err choose_variants(cpu_exec *x, cpu_prepared *c, rdg_error *e)
 static void *input_address(const cpu_prepared *c, rdg_value_id v)
 {
     const rdg_plan *p = c->base.plan;
+    if (v == p->carried) return c->carried;
     if (v == p->tokens) return c->inputs;
     if (v == p->positions) return c->inputs + p->options.n_tokens;
     return c->inputs + 2 * p->options.n_tokens;
@@ -210,6 +212,7 @@ static rdg_err reserve_scratch(cpu_exec *x, const cpu_prepared *c, rdg_error *e)
 static void free_prepared(cpu_prepared *c)
 {
     if (!c) return;
+    rdg_free(c->carried);
     rdg_free(c->inputs);
     rdg_free(c->progress);
     rdg_free(c->nodes);
@@ -233,7 +236,8 @@ static rdg_err cpu_prepare(rdg_exec *base, rdg_plan *plan, rdg_prepared **out, r
     c->progress = rdg_alloc_aligned(64, plan->n_nodes * RDG_CPU_MAX_PHASES * sizeof *c->progress);
     c->inputs =
         rdg_alloc_array((size_t)(2 * plan->options.n_tokens + plan->options.n_outputs), sizeof *c->inputs);
-    if (!c->nodes || !c->progress || !c->inputs ||
+    c->carried = rdg_alloc_aligned(64, (size_t)rdg_tensor_bytes(rdg_plan_shape(plan, plan->carried)) + 64);
+    if (!c->nodes || !c->progress || !c->inputs || !c->carried ||
         !rdg_grow(&x->prepared, x->n_prepared, &x->cap_prepared, sizeof *x->prepared)) {
         err = rdg_fail(e, RDG_E_NOMEM, "no memory for a plan of %zu operations", plan->n_nodes);
         goto fail;
@@ -327,6 +331,8 @@ static rdg_err cpu_run(rdg_exec *base, rdg_prepared *prepared, const rdg_step *s
     memcpy(c->inputs + n, step->positions, (size_t)n * sizeof *c->inputs);
     if (p->options.n_outputs)
         memcpy(c->inputs + 2 * n, step->output_rows, (size_t)p->options.n_outputs * sizeof *c->inputs);
+    if (p->carried != RDG_NO_VALUE)
+        memcpy(c->carried, step->carried, (size_t)rdg_tensor_bytes(rdg_plan_shape(p, p->carried)));
     for (size_t i = 0; i < p->n_nodes; i++) c->nodes[i].call.n_visible = step->n_visible;
     rdg_cpu_progress_reset(c->progress, p->n_nodes * RDG_CPU_MAX_PHASES);
     run_context r = {.x = x, .c = c, .times = times};

@@ -5,6 +5,7 @@
 
 #include "base/pool.h"
 #include "graph/plan.h"
+#include <ridge/model.h>
 
 typedef struct rdg_exec rdg_exec;
 typedef struct rdg_prepared rdg_prepared; /* a plan made ready by an executor */
@@ -14,6 +15,7 @@ typedef struct rdg_step {
     const int32_t *positions;   /* [n_tokens] */
     const int32_t *output_rows; /* [n_outputs] */
     int64_t n_visible;          /* keys the last token sees: largest position + 1 */
+    const float *carried;       /* of a part of a plan: the hidden state from the part before */
 } rdg_step;
 
 /* What one node took in a run, for the profiler and `bench`. */
@@ -67,6 +69,8 @@ struct rdg_exec {
     uint64_t state_bytes, scratch_bytes; /* allocated so far */
     uint64_t upload_bytes;               /* weights copied to the device so far */
     double upload_seconds;
+    rdg_placement placements[RDG_PLACEMENTS_MAX]; /* none where no choice was made */
+    int n_placements;
 };
 
 static inline void rdg_exec_destroy(rdg_exec *x)
@@ -86,6 +90,11 @@ typedef struct rdg_exec_request {
     const char *variant;   /* variant to prefer, or NULL */
     const char *cache_dir; /* where compiled kernels are kept; NULL = nowhere */
     const rdg_log *log;    /* what was chosen and why */
+    /* For a GPU that may be too small: the session's largest plan and its plan for one token, which tell how
+     * much memory is needed. NULL: everything goes there. */
+    const rdg_plan *sizing[2];
+    int64_t gpu_layers;           /* 0 = as many blocks as fit, -1 = none */
+    uint64_t device_memory_bytes; /* 0 = what is free */
 } rdg_exec_request;
 rdg_err rdg_exec_create(const rdg_exec_request *r, rdg_exec **out, rdg_error *e);
 rdg_err rdg_exec_create_cpu(const rdg_exec_request *r, rdg_exec **out, rdg_error *e);

@@ -84,11 +84,15 @@ static void bind(void *user, rdg_value_id id, rdg_tensor *t)
     }
     case RDG_VALUE_INPUT:
         t->buffer = b->c->inputs;
-        offset += b->c->input_offset[base == p->tokens ? 0 : base == p->positions ? 1 : 2];
+        offset += b->c->input_offset[base == p->tokens      ? 0
+                                     : base == p->positions ? 1
+                                     : base == p->carried   ? 3
+                                                            : 2];
         break;
     case RDG_VALUE_STATE: {
         const rdg_state *s = &p->states[v->state_key];
-        t->buffer = find_state(b->x, s->kind, s->index)->buffer;
+        const gpu_state *found = find_state(b->x, s->kind, s->index);
+        t->buffer = found ? found->buffer : NULL; /* not yet, when only needs are asked for */
         break;
     }
     case RDG_VALUE_SCRATCH:
@@ -176,9 +180,10 @@ static void look_at_attention(gpu_prepared *c)
 static rdg_err make_buffers(gpu_exec *x, gpu_prepared *c, rdg_error *e)
 {
     const rdg_plan *p = c->base.plan;
-    const int64_t counts[3] = {p->options.n_tokens, p->options.n_tokens, p->options.n_outputs};
+    const int64_t counts[4] = {p->options.n_tokens, p->options.n_tokens, p->options.n_outputs,
+                               rdg_tensor_n_elements(rdg_plan_shape(p, p->carried))};
     uint64_t total = 0;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         c->input_offset[i] = total;
         total += (uint64_t)rdg_round_up(counts[i] * 4 + 4, INPUT_ALIGN);
     }
@@ -303,9 +308,9 @@ rdg_err rdg_gpu_exec_record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, con
     return RDG_OK;
 }
 
-void rdg_gpu_exec_input(const gpu_prepared *c, int i, const int32_t *src, int64_t n)
+void rdg_gpu_exec_input(const gpu_prepared *c, int i, const void *src, int64_t n)
 {
-    if (n) memcpy((char *)rdg_buffer_host(c->inputs) + c->input_offset[i], src, (size_t)n * sizeof *src);
+    if (n) memcpy((char *)rdg_buffer_host(c->inputs) + c->input_offset[i], src, (size_t)n * 4);
 }
 
 static rdg_err read_times(const gpu_prepared *c, rdg_list *l, rdg_node_time *times, rdg_error *e)
@@ -337,6 +342,9 @@ static rdg_err gpu_run(rdg_exec *base, rdg_prepared *prepared, const rdg_step *s
     rdg_gpu_exec_input(c, 0, step->tokens, o->n_tokens);
     rdg_gpu_exec_input(c, 1, step->positions, o->n_tokens);
     rdg_gpu_exec_input(c, 2, step->output_rows, o->n_outputs);
+    if (c->base.plan->carried != RDG_NO_VALUE)
+        rdg_gpu_exec_input(c, 3, step->carried,
+                           rdg_tensor_n_elements(rdg_plan_shape(c->base.plan, c->base.plan->carried)));
     rc = rdg_submit(x->device, rec->list, NULL, 0, &done, e);
     if (!rc) rc = rdg_event_wait(x->device, done, RDG_GPU_TIMEOUT_NS, e);
     if (!rc && times) rc = read_times(c, rec->list, times, e);
@@ -465,4 +473,39 @@ fail:
 rdg_device *rdg_exec_gpu_device(const rdg_exec *x)
 {
     return x->class == &gpu_class ? ((const gpu_exec *)x)->device : NULL;
+}
+
+rdg_err rdg_exec_gpu_needs(rdg_exec *base, const rdg_plan *const *plans, int n, uint64_t *bytes, rdg_error *e)
+{
+    gpu_exec *x = (gpu_exec *)base;
+    uint64_t most[3] = {0};
+    rdg_err rc = RDG_OK;
+    *bytes = 0;
+    for (int i = 0; i < n && !rc; i++) {
+        gpu_prepared c = {.base.plan = (rdg_plan *)plans[i]};
+        uint64_t kernel_bytes = 0, step_bytes = 0;
+        bind_context b;
+        rc = rdg_gpu_schedule_create(plans[i], rdg_device_get_facts(x->device), x->weights, x->steps,
+                                     &c.schedule, e);
+        rdg_gpu_recorder r = recorder(x, &c, &b, plans[i]->options.n_ctx);
+        if (!rc) rc = rdg_gpu_record_needs(&r, &kernel_bytes, &step_bytes, e);
+        const uint64_t need[3] = {(uint64_t)c.schedule.scratch_bytes + INPUT_ALIGN, kernel_bytes, step_bytes};
+        for (int k = 0; k < 3; k++)
+            most[k] = RDG_MAX(most[k], (uint64_t)rdg_round_up((int64_t)need[k], 4096));
+        rdg_gpu_schedule_finish(&c.schedule);
+    }
+    for (int k = 0; k < 3; k++) *bytes += most[k];
+    return rc;
+}
+
+uint64_t rdg_exec_gpu_free_bytes(const rdg_exec *base)
+{
+    const gpu_exec *x = (const gpu_exec *)base;
+    uint64_t total = rdg_device_get_facts(x->device)->free_bytes;
+    return total - total / 16; /* the driver's own, and what others allocate meanwhile */
+}
+
+bool rdg_exec_gpu_imports(const rdg_exec *base)
+{
+    return rdg_gpu_weights_import(((const gpu_exec *)base)->weights);
 }

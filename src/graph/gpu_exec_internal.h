@@ -26,8 +26,8 @@ typedef struct recording {
 typedef struct gpu_prepared {
     rdg_prepared base;
     rdg_gpu_schedule schedule;
-    rdg_buffer *inputs; /* tokens, positions, output_rows; always mapped */
-    uint64_t input_offset[3];
+    rdg_buffer *inputs; /* tokens, positions, output_rows, carried; always mapped */
+    uint64_t input_offset[4];
     rdg_buffer *output;
     rdg_value_id output_value;
     bool exact_visible; /* an attention that is not causal: its length is part of the recording */
@@ -64,8 +64,8 @@ typedef struct gpu_exec {
 /* The list for a step that sees n_visible positions, recorded now or before. */
 rdg_err rdg_gpu_exec_record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, const gpu_recipe *recipe,
                             recording **out, rdg_error *e);
-/* Step input i (tokens, positions, output_rows) of the next submit. */
-void rdg_gpu_exec_input(const gpu_prepared *c, int i, const int32_t *src, int64_t n);
+/* Step input i (tokens, positions, output_rows, carried) of the next submit: n words. */
+void rdg_gpu_exec_input(const gpu_prepared *c, int i, const void *src, int64_t n);
 /* Finishes a list that does one thing, runs it and waits. */
 rdg_err rdg_gpu_exec_run_list(gpu_exec *x, rdg_list *l, rdg_error *e);
 

@@ -4,12 +4,13 @@
 #include "graph/gpu.h"
 #include "base/clock.h"
 #include "format/gguf.h"
+#include "graph/place.h"
 #include "ops/gpu_planar.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK_BYTES = 1 << 30, ALIGN_BYTES = 256 };
+enum { CHUNK_BYTES = 1 << 30 };
 
 typedef struct chunk {
     rdg_buffer *buffer;
@@ -70,6 +71,11 @@ rdg_gpu_place rdg_gpu_weights_find(const rdg_gpu_weights *w, const rdg_gguf_tens
     return w->places[tensor_index(w, t)];
 }
 
+bool rdg_gpu_weights_import(const rdg_gpu_weights *w)
+{
+    return w->import;
+}
+
 uint64_t rdg_gpu_weights_bytes(const rdg_gpu_weights *w)
 {
     return w->bytes;
@@ -101,11 +107,10 @@ static bool import_tensor(rdg_gpu_weights *w, const rdg_gguf_tensor *t, const rd
     return true;
 }
 
-static rdg_err reserve(rdg_gpu_weights *w, uint64_t bytes, uint32_t tag, uint64_t still_to_come,
+/* chunk_bytes: of a new chunk, if one is needed. */
+static rdg_err reserve(rdg_gpu_weights *w, uint64_t bytes, uint32_t tag, uint64_t chunk_bytes,
                        rdg_gpu_place *out, rdg_error *e)
 {
-    bytes = (uint64_t)rdg_round_up((int64_t)bytes, ALIGN_BYTES) +
-            ALIGN_BYTES; /* kernels may read a little past the end */
     for (size_t i = w->n_chunks; i-- > 0;) {
         chunk *c = &w->chunks[i];
         if (rdg_buffer_tag(c->buffer) != tag || rdg_buffer_bytes(c->buffer) - c->used < bytes) continue;
@@ -115,10 +120,9 @@ static rdg_err reserve(rdg_gpu_weights *w, uint64_t bytes, uint32_t tag, uint64_
     }
     if (!rdg_grow(&w->chunks, w->n_chunks, &w->cap_chunks, sizeof *w->chunks))
         return rdg_fail(e, RDG_E_NOMEM, "no memory for a table of weights");
-    uint64_t size = RDG_MAX(bytes, RDG_MIN(still_to_come + ALIGN_BYTES, (uint64_t)CHUNK_BYTES));
     chunk *c = &w->chunks[w->n_chunks];
     *c = (chunk){0};
-    rdg_err rc = rdg_buffer_create(w->device, RDG_MEMORY_DEVICE, size, "weights", &c->buffer, e);
+    rdg_err rc = rdg_buffer_create(w->device, RDG_MEMORY_DEVICE, chunk_bytes, "weights", &c->buffer, e);
     if (rc) return rc;
     rdg_buffer_set_tag(c->buffer, tag);
     w->n_chunks++;
@@ -137,6 +141,20 @@ static bool turn(const rdg_gguf_tensor *t)
     return t->n_dims >= 2 && rdg_gpu_can_be_planar(t->type, t->dim[0]);
 }
 
+/* A chunk for tensors[0] holds it and those of its kind behind it, up to CHUNK_BYTES: no byte is left over.
+ */
+static uint64_t chunk_for(const rdg_gguf_tensor *const *tensors, size_t n)
+{
+    uint64_t bytes = rdg_place_weight_bytes(tensors[0]->bytes);
+    for (size_t i = 1; i < n; i++) {
+        if (turn(tensors[i]) != turn(tensors[0])) continue;
+        uint64_t more = rdg_place_weight_bytes(tensors[i]->bytes);
+        if (bytes + more > CHUNK_BYTES) break;
+        bytes += more;
+    }
+    return bytes;
+}
+
 static int by_file_order(const void *a, const void *b)
 {
     const rdg_upload_piece *x = a, *y = b;
@@ -150,7 +168,6 @@ rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *po
     rdg_upload_piece *pieces = rdg_alloc_array(p->n_values + 1, sizeof *pieces);
     const rdg_gguf_tensor **missing = rdg_alloc_array(p->n_values + 1, sizeof *missing);
     size_t n = 0;
-    uint64_t to_come[2] = {0, 0};
     rdg_upload_stats st = {0};
     rdg_err rc = RDG_OK;
     if (!pieces || !missing) {
@@ -162,19 +179,18 @@ rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *po
         if (p->values[i].kind != RDG_VALUE_WEIGHT || rdg_gpu_weights_find(w, t).buffer) continue;
         if (w->import && import_tensor(w, t, log)) continue;
         missing[n++] = t;
-        to_come[turn(t)] += (uint64_t)rdg_round_up((int64_t)t->bytes, ALIGN_BYTES) + ALIGN_BYTES;
     }
     if (n == 0) goto done;
     for (size_t i = 0; i < n; i++) {
         const rdg_gguf_tensor *t = missing[i];
         bool planar = turn(t);
         rdg_gpu_place place;
-        rc = reserve(w, t->bytes, planar ? RDG_GPU_PLANAR : 0, to_come[planar], &place, e);
+        rc = reserve(w, rdg_place_weight_bytes(t->bytes), planar ? RDG_GPU_PLANAR : 0,
+                     chunk_for(missing + i, n - i), &place, e);
         if (rc) {
             rdg_fail_prefix(e, rc, "weight '%s'", t->name);
             goto done;
         }
-        to_come[planar] -= (uint64_t)rdg_round_up((int64_t)t->bytes, ALIGN_BYTES) + ALIGN_BYTES;
         w->places[tensor_index(w, t)] = place;
         pieces[i] = (rdg_upload_piece){
             .dst = place.buffer, .dst_offset = place.offset, .src = t->data, .bytes = t->bytes};

@@ -22,7 +22,7 @@ rdg_err rdg_plan_create(const rdg_gguf *g, const rdg_plan_options *o, rdg_plan *
     p->gguf = g;
     p->options = *o;
     p->layer = -1;
-    p->logits = p->hidden = p->output_rows = RDG_NO_VALUE;
+    p->logits = p->hidden = p->output_rows = p->carried = RDG_NO_VALUE;
     rdg_tensor shape;
     rdg_tensor_init(&shape, RDG_TYPE_I32, o->n_tokens, 1, 1, 1);
     p->tokens = rdg_plan_new_value(p, RDG_VALUE_INPUT, "tokens", &shape);

@@ -87,6 +87,7 @@ typedef struct rdg_plan {
     /* Values every plan has. tokens, positions: I32 [n_tokens]; output_rows: I32 [n_outputs], indices of
      * tokens. */
     rdg_value_id tokens, positions, output_rows, logits, hidden;
+    rdg_value_id carried;  /* INPUT of a part of a plan: the hidden state that the part before computed */
     int64_t scratch_bytes; /* after rdg_plan_finish */
     int32_t layer;         /* building: current block */
     rdg_error error;       /* first error while building */

@@ -17,4 +17,12 @@ static inline rdg_value_id rdg_plan_base(const rdg_plan *p, rdg_value_id v)
 void rdg_plan_fuse(rdg_plan *p, bool merge); /* fuse.c: dead nodes always go, merging is optional */
 void rdg_plan_place(rdg_plan *p);            /* memory.c: first and last uses, then places */
 
+/* cut.c. The value that operations before `node` compute and later ones read; RDG_NO_VALUE with an error
+ * unless it is exactly one. */
+rdg_value_id rdg_plan_crossing(const rdg_plan *p, size_t node, rdg_error *e);
+/* Operations first … end - 1 of a finished plan as a finished plan. `in` becomes its carried input, `out` its
+ * output; either may be RDG_NO_VALUE. Names are borrowed from p. */
+rdg_err rdg_plan_cut(const rdg_plan *p, size_t first, size_t end, rdg_value_id in, rdg_value_id out,
+                     rdg_plan **part, rdg_error *e);
+
 #endif

@@ -10,6 +10,7 @@ static void fill_facts(rdg_device_facts *f)
 {
     *f = (rdg_device_facts){.index = 0,
                             .memory_bytes = (uint64_t)rdg_cpu_memory_bytes(),
+                            .free_bytes = (uint64_t)rdg_cpu_memory_bytes(),
                             .host_memory_bytes = (uint64_t)rdg_cpu_memory_bytes(),
                             .unified = true,
                             .maps_device_memory = true,

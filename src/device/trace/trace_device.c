@@ -31,6 +31,7 @@ static rdg_err trace_open(int index, const rdg_device_options *o, rdg_device **o
     rdg_device_facts *f = &t->soft.base.facts;
     /* Facts of a middling discrete GPU, so that the code above takes the paths it takes on one. */
     *f = (rdg_device_facts){.memory_bytes = (uint64_t)8 << 30,
+                            .free_bytes = (uint64_t)8 << 30,
                             .features = RDG_GPU_FLOAT16 | RDG_GPU_INT8_DOT | RDG_GPU_INT8_DOT_ANY |
                                         RDG_GPU_SUBGROUP_32 | RDG_GPU_SHARED_48K,
                             .imports_host_memory = true,

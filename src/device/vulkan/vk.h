@@ -33,6 +33,7 @@ typedef VkResult(VKAPI_PTR *rdg_vk_get_coopmat_fn)(VkPhysicalDevice, uint32_t *,
     X(GetPhysicalDeviceProperties2)                                                                          \
     X(GetPhysicalDeviceFeatures2)                                                                            \
     X(GetPhysicalDeviceMemoryProperties)                                                                     \
+    X(GetPhysicalDeviceMemoryProperties2)                                                                    \
     X(GetPhysicalDeviceQueueFamilyProperties)                                                                \
     X(EnumerateDeviceExtensionProperties)                                                                    \
     X(CreateDevice)                                                                                          \

@@ -48,7 +48,7 @@ typedef struct candidate {
     rdg_device_facts facts;
     VkDriverId driver;
     char missing[128]; /* empty: usable */
-    bool coopmat, external_host, memory_priority;
+    bool coopmat, external_host, memory_priority, memory_budget;
     int family[RDG_QUEUES];
 } candidate;
 
@@ -140,18 +140,26 @@ static void matrix_facts(vk_instance *v, candidate *c)
 
 static void memory_facts(vk_instance *v, candidate *c)
 {
-    VkPhysicalDeviceMemoryProperties m;
-    v->GetPhysicalDeviceMemoryProperties(c->physical, &m);
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+    VkPhysicalDeviceMemoryProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
+                                           .pNext = c->memory_budget ? &budget : NULL};
+    v->GetPhysicalDeviceMemoryProperties2(c->physical, &p);
+    const VkPhysicalDeviceMemoryProperties m = p.memoryProperties;
     const VkMemoryPropertyFlags both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT |
                                        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
                                        VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     rdg_device_facts *f = &c->facts;
     bool all_local = true;
     for (uint32_t i = 0; i < m.memoryHeapCount; i++) {
-        if (m.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
-            f->memory_bytes = RDG_MAX(f->memory_bytes, m.memoryHeaps[i].size);
-        else
+        if (!(m.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)) {
             all_local = false;
+        } else if (m.memoryHeaps[i].size > f->memory_bytes) {
+            f->memory_bytes = f->free_bytes = m.memoryHeaps[i].size;
+            uint64_t may = budget.heapBudget[i], used = budget.heapUsage[i];
+            if (c->memory_budget && may > 0)
+                f->free_bytes = RDG_MIN(may > used ? may - used : 0, f->memory_bytes);
+        }
     }
     for (uint32_t i = 0; i < m.memoryTypeCount; i++) {
         uint64_t heap = m.memoryHeaps[m.memoryTypes[i].heapIndex].size;
@@ -184,6 +192,7 @@ static void inspect(vk_instance *v, VkPhysicalDevice physical, int index, candid
     }
     c->coopmat = has_extension(extensions, n, "VK_KHR_cooperative_matrix");
     c->external_host = has_extension(extensions, n, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
+    c->memory_budget = has_extension(extensions, n, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     rdg_free(extensions);
     if (c->external_host) v13.pNext = &host;
     v->GetPhysicalDeviceProperties2(physical, &p);

@@ -117,10 +117,12 @@ rdg_err rdg_vk_buffer_create(rdg_device *base, rdg_memory m, uint64_t bytes, rdg
     return RDG_OK;
 fail:
     rdg_vk_buffer_destroy(&b->base);
-    return rc == RDG_E_NOMEM ? rdg_fail(e, RDG_E_NOMEM,
-                                        "device memory is exhausted: use a smaller model, context or "
-                                        "batch")
-                             : rc;
+    return rc == RDG_E_NOMEM
+               ? rdg_fail(
+                     e, RDG_E_NOMEM,
+                     "device memory is exhausted: fewer blocks on it (--gpu-layers), a smaller context or "
+                     "batch")
+               : rc;
 }
 
 rdg_err rdg_vk_buffer_import(rdg_device *base, void *host, uint64_t bytes, rdg_buffer **out, rdg_error *e)
