@@ -28,9 +28,8 @@ rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *po
                              const rdg_upload_options *o, const rdg_log *log, rdg_upload_stats *stats,
                              rdg_error *e);
 rdg_gpu_place rdg_gpu_weights_find(const rdg_gpu_weights *w, const rdg_gguf_tensor *t);
-bool rdg_gpu_weights_import(const rdg_gpu_weights *w); /* they are used in the file's map */
-uint64_t rdg_gpu_weights_bytes(const rdg_gpu_weights *w);
-double rdg_gpu_weights_seconds(const rdg_gpu_weights *w); /* spent uploading */
+bool rdg_gpu_weights_import(const rdg_gpu_weights *w);           /* they are used in the file's map */
+uint64_t rdg_gpu_weights_device_bytes(const rdg_gpu_weights *w); /* allocated for them */
 
 /* Launches
  * ----------------------------------------------------------------------------------------------------- */

@@ -494,6 +494,7 @@ rdg_err rdg_exec_gpu_needs(rdg_exec *base, const rdg_plan *const *plans, int n, 
             most[k] = RDG_MAX(most[k], (uint64_t)rdg_round_up((int64_t)need[k], 4096));
         rdg_gpu_schedule_finish(&c.schedule);
     }
+    *bytes = rdg_device_get_account(x->device)->bytes_now - rdg_gpu_weights_device_bytes(x->weights);
     for (int k = 0; k < 3; k++) *bytes += most[k];
     return rc;
 }

@@ -15,7 +15,8 @@ typedef struct rdg_gpu_options {
 /* o may be NULL. */
 rdg_err rdg_exec_create_gpu(const rdg_exec_request *r, const rdg_gpu_options *o, rdg_exec **out,
                             rdg_error *e);
-/* Device memory that runs of these plans need beside weights and states, as it will be allocated. */
+/* Device memory that runs of these plans need beside weights and states, as it will be allocated, with what
+ * is in use already. */
 rdg_err rdg_exec_gpu_needs(rdg_exec *x, const rdg_plan *const *plans, int n, uint64_t *bytes, rdg_error *e);
 /* Device memory for weights, states and the above; and whether weights need none because they are imported.
  */

@@ -25,8 +25,6 @@ struct rdg_gpu_weights {
     size_t n_chunks, cap_chunks;
     rdg_buffer **parts;    /* imported maps, by part */
     rdg_gpu_place *places; /* by index of the tensor; buffer NULL = not there yet */
-    uint64_t bytes;
-    double seconds;
 };
 
 rdg_err rdg_gpu_weights_create(rdg_device *d, const rdg_gguf *g, bool import, rdg_gpu_weights **out,
@@ -76,14 +74,11 @@ bool rdg_gpu_weights_import(const rdg_gpu_weights *w)
     return w->import;
 }
 
-uint64_t rdg_gpu_weights_bytes(const rdg_gpu_weights *w)
+uint64_t rdg_gpu_weights_device_bytes(const rdg_gpu_weights *w)
 {
-    return w->bytes;
-}
-
-double rdg_gpu_weights_seconds(const rdg_gpu_weights *w)
-{
-    return w->seconds;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < w->n_chunks; i++) bytes += rdg_buffer_bytes(w->chunks[i].buffer);
+    return bytes;
 }
 
 /* The tensor where it lies in the map. False (and no error) when this map cannot be imported. */
@@ -201,11 +196,9 @@ rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *po
             pieces[i].user[0] = t->type;
             pieces[i].user[1] = t->dim[0];
         }
-        w->bytes += t->bytes;
     }
     qsort(pieces, n, sizeof *pieces, by_file_order);
     rc = rdg_upload(w->device, pieces, n, pool, o, log, &st, e);
-    w->seconds += st.seconds;
     if (rc) {
         rdg_fail_prefix(e, rc, "upload of the weights");
         for (size_t i = 0; i < n; i++) w->places[tensor_index(w, missing[i])] = (rdg_gpu_place){0};

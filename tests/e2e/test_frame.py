@@ -23,7 +23,7 @@ class Frame(e2e.Case):
             with self.subTest(name):
                 text = self.ridge(name, "--help").out
                 self.assertIn(f"Usage: ridge {name}", text)
-                for option in ("--threads", "--device", "--seed", "--json", "--quiet", "--verbose"):
+                for option in ("--threads", "--device", "--gpu-layers", "--device-memory", "--seed", "--json", "--quiet", "--verbose"):
                     self.assertIn(option, text)
                 self.assertIn("Exit codes", text)
                 self.assertEqual(self.ridge("help", name).out, text)

@@ -62,6 +62,38 @@ class Same(e2e.Case):
                 first = r["perplexity"] if kind == "f32" else first
                 self.assertLess(abs(r["perplexity"] / first - 1), 0.1)
 
+    def test_blocks_on_a_gpu_tell_the_same_story(self):
+        devices = self.ridge("devices", "--json").json["devices"]
+        if not any(d["backend"] == "vulkan" for d in devices):
+            self.skipTest("no Vulkan device")
+        story = ["run", self.tiny, "-p", "Once upon a time", "-n", "12", "--temp", "0", "--json"]
+        cpu = self.ridge(*story).json
+        self.assertEqual(cpu["placement"][0]["n_blocks"], 8)
+        parts = {}
+        for layers in ("0", "1", "5", "8"):
+            r = self.ridge(*story, "--device", "vulkan", "--gpu-layers", layers)
+            self.assertEqual(r.json["tokens"], cpu["tokens"])
+            self.assertEqual(sum(p["n_blocks"] for p in r.json["placement"]), 8)
+            self.assertEqual(sum(p["n_blocks"] for p in r.json["placement"] if p["device"] != "cpu"), int(layers))
+            self.assertIn("blocks were asked for", r.err)
+            parts[layers] = r.json["placement"]
+        # just enough memory for five blocks
+        gpu = parts["5"][1]
+        enough = gpu["weight_bytes"] + gpu["kv_bytes"] + gpu["scratch_bytes"]
+        for bytes_, layers in ((enough, 5), (enough - 1, 4)):
+            r = self.ridge(*story, "--device", "vulkan", "--device-memory", str(bytes_))
+            self.assertEqual(r.json["placement"][1]["n_blocks"], layers)
+            self.assertIn("GB more", r.err)
+        r = self.ridge(*story, "--device", "vulkan", "--device-memory", "1000").json
+        self.assertEqual((r["device"], len(r["placement"])), ("cpu", 1))
+        self.assertIn("nothing runs on vulkan", r["warnings"][0])
+        # the same sums of squares, wherever they were added up
+        few = ["-f", CALIBRATION, "-c", "32", "--chunks", "2", "--json"]
+        a = self.ridge("imatrix", self.tiny, *few, "-o", "cpu.imatrix").json
+        b = self.ridge("imatrix", self.tiny, *few, "-o", "both.imatrix", "--device", "vulkan", "--gpu-layers", "3").json
+        self.assertEqual(a["tensors"], b["tensors"])
+        self.assertLess(abs(a["perplexity"] / b["perplexity"] - 1), 1e-3)
+
 
 if __name__ == "__main__":
     e2e.main()

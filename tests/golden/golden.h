@@ -2,6 +2,7 @@
 #ifndef RDG_TESTS_GOLDEN_H
 #define RDG_TESTS_GOLDEN_H
 
+#include "device/device.h"
 #include "format/json.h"
 #include "format/npy.h"
 #include <ridge/convert.h>
@@ -31,6 +32,20 @@ static inline void golden_temp_remove(golden_temp *t)
 {
     remove(t->file);
     rmdir(t->dir);
+}
+
+/* False, with the reason printed, where this device cannot be had: the test is skipped then (exit code 77).
+ */
+static inline bool golden_has_device(const char *name)
+{
+    rdg_error e = {0};
+    rdg_device *d = NULL;
+    if (!name || !rdg_device_open(name, NULL, &d, &e)) {
+        rdg_device_close(d);
+        return true;
+    }
+    printf("SKIPPED: %s\n", e.message);
+    return false;
 }
 
 static inline double golden_max_diff(const float *a, const float *b, int64_t n)

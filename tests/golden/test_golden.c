@@ -242,6 +242,7 @@ int main(int argc, char **argv)
                 "usage: test_golden [--device=NAME] [--gpu-layers=N] [--type=f16] GOLDEN_DIR [NAME…]\n");
         return 2;
     }
+    if (!golden_has_device(device)) return 77;
     printf("%-12s %-10s %10s %8s %10s %10s\n", "folder", "arch", "max error", "greedy", "in pieces", "long");
     for (int i = 2; i < argc; i++, n++) failures += !check(argv[1], argv[i]);
     for (size_t i = 0; argc == 2 && i < sizeof folders / sizeof *folders; i++, n++)

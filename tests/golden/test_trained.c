@@ -1,7 +1,7 @@
 /* The trained demo models against reference.json: token ids of the prompts, the ten highest logits behind
  * each prompt, 64 greedy tokens and the decoded text.
  *
- *   test_trained MODEL_DIR…
+ *   test_trained [--device=DEVICE] [--gpu-layers=N] MODEL_DIR…
  *
  * ridge-small is tested too when RIDGE_TEST_DATA names the folder that holds it. Converted to F32 and run
  * with an F32 cache, as the reference was. */
@@ -9,6 +9,8 @@
 
 enum { MAX_IDS = 256, TOP = 10 };
 static const double bound = 2e-2;
+static const char *device; /* NULL = the CPU */
+static int64_t gpu_layers; /* 0 = all */
 
 typedef struct outcome {
     int ids, greedy, text, examples; /* how many agree, and of how many */
@@ -52,6 +54,8 @@ static rdg_err check_example(rdg_model *m, const json_t *x, outcome *o, rdg_erro
     rdg_session_defaults(&p);
     p.kv_type_k = p.kv_type_v = RDG_TYPE_F32;
     p.n_ctx = 512;
+    p.device = device;
+    p.gpu_layers = gpu_layers;
     p.n_threads = 2;
     err = rdg_session_create(m, &p, &s, e);
     if (!err) err = rdg_session_eval(s, want, n_want, RDG_LOGITS_LAST, e);
@@ -119,6 +123,12 @@ int main(int argc, char **argv)
     int failures = 0;
     char path[600];
     const char *data = getenv("RIDGE_TEST_DATA");
+    for (; argc > 2 && !strncmp(argv[1], "--", 2); argv++, argc--) {
+        const char *value = strchr(argv[1], '=');
+        if (value && !strncmp(argv[1], "--device=", 9)) device = value + 1;
+        if (value && !strncmp(argv[1], "--gpu-layers=", 13)) gpu_layers = atoi(value + 1);
+    }
+    if (!golden_has_device(device)) return 77;
     for (int i = 1; i < argc; i++) failures += !check(argv[i]);
     if (data && *data) {
         snprintf(path, sizeof path, "%s/models/ridge-small", data);

@@ -5,6 +5,7 @@
 #include "device/trace/trace.h"
 #include "engine/session_internal.h"
 #include "graph/gpu_exec.h"
+#include "graph/split_exec.h"
 #include "ridge/convert.h"
 #include "../golden/golden.h"
 
@@ -28,6 +29,12 @@ static void ignore(void *user, const rdg_launch_span *spans, int64_t n)
 }
 
 /* Everything a session asks of a device. */
+static rdg_device *device_of(const rdg_session *s)
+{
+    const rdg_exec *part = rdg_exec_split_gpu(s->exec);
+    return rdg_exec_gpu_device(part ? part : s->exec);
+}
+
 static rdg_err use(rdg_session *s, rdg_error *e)
 {
     static const int32_t prompt[PROMPT] = {1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7};
@@ -39,32 +46,34 @@ static rdg_err use(rdg_session *s, rdg_error *e)
     if (!rc) rc = rdg_session_plan(s, 1, 1, &prepared, e);
     rdg_generate g = {
         .token = 3, .position = (int32_t)rdg_session_n_past(s), .n = 3, .on_token = stop, .user = &picked};
-    if (!rc) rc = s->exec->class->generate(s->exec, prepared, &g, &n_done, e);
+    if (rc || !s->exec->class->generate) return rc;
+    rc = s->exec->class->generate(s->exec, prepared, &g, &n_done, e);
     g.on_spans = ignore;
     picked = 0;
     return rc ? rc : s->exec->class->generate(s->exec, prepared, &g, &n_done, e);
 }
 
-static rdg_err open_session(rdg_model *m, rdg_session **s, rdg_error *e)
+static rdg_err open_session(rdg_model *m, int64_t gpu_layers, rdg_session **s, rdg_error *e)
 {
     rdg_session_params p;
     rdg_session_defaults(&p);
     p.device = "trace";
     p.n_ctx = 64;
     p.n_threads = 1;
+    p.gpu_layers = gpu_layers;
     return rdg_session_create(m, &p, s, e);
 }
 
 /* False when something is wrong; *past when the Nth call was never reached. */
-static bool fail_nth(rdg_model *m, int64_t nth, rdg_err code, bool *past)
+static bool fail_nth(rdg_model *m, int64_t gpu_layers, int64_t nth, rdg_err code, bool *past)
 {
     rdg_session *s;
     rdg_error e = {0};
-    if (open_session(m, &s, &e)) {
+    if (open_session(m, gpu_layers, &s, &e)) {
         printf("no session: %s\n", e.message);
         return false;
     }
-    rdg_device *d = rdg_exec_gpu_device(s->exec);
+    rdg_device *d = device_of(s);
     rdg_trace_fail_at(d, nth, code);
     rdg_err rc = use(s, &e);
     *past = rc == RDG_OK;
@@ -104,11 +113,11 @@ int main(int argc, char **argv)
         printf("%s\n", e.message);
         return 1;
     }
-    for (int c = 0; c < 3; c++) {
+    for (int c = 0; c < 6; c++) { /* everything on the device, then its last block only */
         bool past = false;
         /* every call at first, then further and further apart: most are dispatches of one list or another */
         for (int64_t nth = 1; !past && nth < MAX_CALLS; nth += nth < 60 ? 1 : 7, n++)
-            failures += !fail_nth(m, nth, codes[c], &past);
+            failures += !fail_nth(m, c / 3, nth, codes[c % 3], &past);
         if (!past) {
             printf("still failing at call %d\n", MAX_CALLS);
             failures++;
