@@ -62,6 +62,26 @@ rdg_err cli_make_sampler(cli *c, const cli_sampling *o, const rdg_model *m, rdg_
     return err;
 }
 
+int64_t cli_shift_size(int64_t n_ctx, int64_t n_keep)
+{
+    int64_t half = (n_ctx - n_keep) / 2;
+    return half > 0 ? half : 1;
+}
+
+rdg_err cli_make_room(const cli_generate_params *p, rdg_error *e)
+{
+    int64_t n_ctx = rdg_session_n_ctx(p->session), n_drop = cli_shift_size(n_ctx, p->n_keep);
+    if (rdg_session_n_past(p->session) < n_ctx) return RDG_OK;
+    if (!p->shift)
+        return rdg_fail(
+            e, RDG_E_CONTEXT_FULL,
+            "the context of %lld is full; use a larger one (-c), or --shift to drop the oldest tokens",
+            (long long)n_ctx);
+    rdg_err err = rdg_session_shift(p->session, p->n_keep, n_drop, e);
+    if (!err && p->on_shift) p->on_shift(p->user, n_drop, n_ctx - n_drop - p->n_keep);
+    return err;
+}
+
 rdg_err cli_prefill(const cli_generate_params *p, const int32_t *prompt, size_t n, rdg_error *e)
 {
     rdg_err err = rdg_session_eval(p->session, prompt, (int64_t)n, RDG_LOGITS_LAST, e);
@@ -112,7 +132,7 @@ static rdg_err one_token(const cli_generate_params *p, cli_generation *g, rdg_st
     if (m->stopped) return rdg_fail_errno(e, RDG_E_IO, m->native, "cannot write standard output");
     if (p->max_tokens >= 0 && (int64_t)g->n_tokens >= p->max_tokens) {
         g->finish_reason = "length";
-    } else if (rdg_session_n_past(p->session) >= rdg_session_n_ctx(p->session)) {
+    } else if (rdg_session_n_past(p->session) >= rdg_session_n_ctx(p->session) && !p->shift) {
         g->finish_reason = "context";
     } else {
         *more = true;
@@ -135,6 +155,7 @@ rdg_err cli_generate(const cli_generate_params *p, cli_generation *g, rdg_error 
             break;
         }
         err = one_token(p, g, &stream, &m, &more, e);
+        if (!err && more) err = cli_make_room(p, e);
         if (!err && more)
             err = rdg_session_eval(p->session, &g->tokens[g->n_tokens - 1], 1, RDG_LOGITS_LAST, e);
     }

@@ -82,8 +82,13 @@ typedef struct cli_generate_params {
         *tokenizer;     /* NULL: there is none; tokens are shown as " 123", and none ends a text */
     int64_t max_tokens; /* -1 = until an end token or the context is full */
     bool ignore_end, show_special;
+    bool shift; /* a full context loses its oldest tokens behind the first n_keep, instead of ending the text
+                 */
+    int64_t n_keep;                                         /* below the context */
     int (*on_text)(void *user, const char *text, size_t n); /* whole characters; non-zero stops */
     bool (*stop)(void *user);                               /* asked before every token; may be NULL */
+    /* Told when tokens were dropped and n_evaluated evaluated again; NULL if never wanted. */
+    void (*on_shift)(void *user, int64_t n_dropped, int64_t n_evaluated);
     void *user;
 } cli_generate_params;
 
@@ -94,6 +99,12 @@ typedef struct cli_generation {
     double seconds;
 } cli_generation;
 void cli_generation_finish(cli_generation *g);
+
+/* Half of what may be dropped from a context that is full: shifting costs as much as evaluating the other
+ * half. */
+int64_t cli_shift_size(int64_t n_ctx, int64_t n_keep);
+/* Room for one token more, by a shift if there is none and p asks for it; CONTEXT_FULL otherwise. */
+rdg_err cli_make_room(const cli_generate_params *p, rdg_error *e);
 
 /* Evaluates the prompt; a prompt that does not fit is an error before anything is computed. */
 rdg_err cli_prefill(const cli_generate_params *p, const int32_t *prompt, size_t n, rdg_error *e);

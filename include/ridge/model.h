@@ -71,6 +71,23 @@ int rdg_session_n_threads(const rdg_session *s);
 /* Forgets positions >= n_past. UNSUPPORTED when a sliding-window layer has already overwritten what is
  * needed. */
 rdg_err rdg_session_truncate(rdg_session *s, int64_t n_past, rdg_error *e);
+/* Makes room: drops n_drop tokens behind the first n_keep. What follows them is evaluated again at its new
+ * positions, which is exact for every architecture and cache type, and costs as much as a prompt of that
+ * length. The logits are then those of the last token. */
+rdg_err rdg_session_shift(rdg_session *s, int64_t n_keep, int64_t n_drop, rdg_error *e);
+/* The sequence: n_past token ids. Valid until the next eval. */
+const int32_t *rdg_session_tokens(const rdg_session *s);
+
+/* State files hold the tokens, the KV cache, the logits of the last token and a note of the caller's (or
+ * NULL). A session that is restored goes on as the saved one would have, on this or another device, with this
+ * or another context and batch. UNSUPPORTED for a state of another model or with another cache type,
+ * CONTEXT_FULL if it does not fit, MALFORMED for a file that is cut or damaged; the session is unchanged
+ * then. When the device fails in the middle it is empty. The note is owned by the caller (rdg_text_free). */
+rdg_err rdg_session_save_state(rdg_session *s, const char *path, const char *note, size_t note_bytes,
+                               rdg_error *e);
+rdg_err rdg_session_load_state(rdg_session *s, const char *path, char **note, size_t *note_bytes,
+                               rdg_error *e);
+
 const char *rdg_session_device(const rdg_session *s); /* name of the device that runs it */
 /* What runs where, the CPU first: one entry, or two when a model is divided. Returns how many. */
 typedef struct rdg_placement {

@@ -27,6 +27,26 @@ static rdg_err on_host(rdg_session *s, const rdg_decode *d, int64_t *n_done, rdg
     return RDG_OK;
 }
 
+/* Notes down what the device picks: all but the last pick of a run are evaluated by it. */
+typedef struct recorder {
+    rdg_session *s;
+    int64_t at; /* where the next pick goes */
+    const rdg_decode *d;
+} recorder;
+
+static bool record(void *user, int32_t token)
+{
+    recorder *r = user;
+    if (r->at < r->s->params.n_ctx) r->s->tokens[r->at++] = token;
+    return r->d->on_token(r->d->user, token);
+}
+
+static void pass_spans(void *user, const rdg_launch_span *spans, int64_t n)
+{
+    const recorder *r = user;
+    r->d->on_spans(r->d->user, spans, n);
+}
+
 rdg_err rdg_session_decode(rdg_session *s, const rdg_decode *d, int64_t *n_done, rdg_error *e)
 {
     *n_done = 0;
@@ -43,12 +63,15 @@ rdg_err rdg_session_decode(rdg_session *s, const rdg_decode *d, int64_t *n_done,
     rdg_prepared *prepared;
     rdg_err rc = rdg_session_plan(s, 1, 1, &prepared, e);
     if (rc) return rc;
+    recorder r = {.s = s, .at = s->n_past + 1, .d = d};
     rdg_generate g = {.token = d->token,
                       .position = (int32_t)s->n_past,
                       .n = d->n,
-                      .on_token = d->on_token,
-                      .on_spans = d->on_spans,
-                      .user = d->user};
+                      .on_token = record,
+                      .on_spans = d->on_spans ? pass_spans : NULL,
+                      .user = &r};
+    s->tokens[s->n_past] = d->token;
+    s->logits_at = -1;
     s->n_logits_rows = 0; /* they stay on the device */
     rc = s->exec->class->generate(s->exec, prepared, &g, n_done, e);
     if (rc == RDG_E_DEVICE_LOST) s->lost = *e;

@@ -99,8 +99,11 @@ rdg_err rdg_session_create_for(rdg_model *m, const rdg_session_params *p, bool c
     if ((err = resolve_params(s, p, e))) goto fail;
     s->positions = rdg_alloc_array((size_t)s->params.n_batch, sizeof *s->positions);
     s->output_rows = rdg_alloc_array((size_t)s->params.n_batch, sizeof *s->output_rows);
-    if (!s->positions || !s->output_rows) {
-        err = rdg_fail(e, RDG_E_NOMEM, "no memory for a session");
+    s->tokens = rdg_alloc_array((size_t)s->params.n_ctx, sizeof *s->tokens);
+    if (!s->positions || !s->output_rows || !s->tokens) {
+        err = rdg_fail(e, RDG_E_NOMEM,
+                       "no memory for a session of %" PRId64 " positions; use a smaller context (-c)",
+                       s->params.n_ctx);
         goto fail;
     }
     if ((err = rdg_pool_create(s->params.n_threads, &s->pool, e))) goto fail;
@@ -129,6 +132,7 @@ void rdg_session_destroy(rdg_session *s)
     rdg_exec_destroy(s->exec);
     rdg_pool_destroy(s->pool);
     rdg_free(s->logits);
+    rdg_free(s->tokens);
     rdg_free(s->output_rows);
     rdg_free(s->positions);
     rdg_model_release(s->model);
@@ -186,9 +190,15 @@ static rdg_err check_tokens(const rdg_session *s, const int32_t *tokens, int64_t
     return RDG_OK;
 }
 
-static rdg_err reserve_logits(rdg_session *s, int64_t rows, int64_t width, rdg_error *e)
+static int64_t output_width(const rdg_session *s)
+{
+    return s->embeddings ? s->model->hparams.n_embd : s->model->hparams.n_vocab;
+}
+
+rdg_err rdg_session_reserve_logits(rdg_session *s, int64_t rows, rdg_error *e)
 {
     size_t need;
+    int64_t width = output_width(s);
     if (RDG_MUL_OVERFLOW((size_t)rows, (size_t)width, &need))
         return rdg_fail(e, RDG_E_LIMIT, "%" PRId64 " rows of logits are too many", rows);
     if (need <= s->logits_cap) return RDG_OK;
@@ -197,11 +207,6 @@ static rdg_err reserve_logits(rdg_session *s, int64_t rows, int64_t width, rdg_e
     s->logits = p;
     s->logits_cap = need;
     return RDG_OK;
-}
-
-static int64_t output_width(const rdg_session *s)
-{
-    return s->embeddings ? s->model->hparams.n_embd : s->model->hparams.n_vocab;
 }
 
 /* One step of n <= n_batch tokens; its n_outputs rows are appended to s->logits. */
@@ -223,8 +228,10 @@ static rdg_err run_step(rdg_session *s, const int32_t *tokens, int64_t n, int64_
     }
     int64_t width = output_width(s), rows = s->embeddings ? n : n_outputs;
     if (output) memcpy(s->logits + s->n_logits_rows * width, output, (size_t)(rows * width) * sizeof *output);
+    memmove(s->tokens + s->n_past, tokens, (size_t)n * sizeof *tokens); /* a shift gives our own */
     s->n_logits_rows += rows;
     s->n_past += n;
+    s->logits_at = rows ? s->n_past : -1;
     return RDG_OK;
 }
 
@@ -241,7 +248,7 @@ rdg_err rdg_session_eval(rdg_session *s, const int32_t *tokens, int64_t n, rdg_l
                         ", which a bidirectional model needs",
                         n, s->params.n_batch);
     int64_t rows = s->embeddings || mode == RDG_LOGITS_ALL ? n : mode == RDG_LOGITS_LAST ? 1 : 0;
-    if ((err = reserve_logits(s, RDG_MAX(rows, 1), output_width(s), e))) return err;
+    if ((err = rdg_session_reserve_logits(s, RDG_MAX(rows, 1), e))) return err;
     s->n_logits_rows = 0;
     for (int64_t done = 0; done < n;) {
         int64_t part = RDG_MIN(n - done, s->params.n_batch);
@@ -271,6 +278,11 @@ int64_t rdg_session_n_ctx(const rdg_session *s)
     return s->params.n_ctx;
 }
 
+const int32_t *rdg_session_tokens(const rdg_session *s)
+{
+    return s->tokens;
+}
+
 int rdg_session_n_threads(const rdg_session *s)
 {
     return s->params.n_threads;
@@ -295,19 +307,36 @@ rdg_err rdg_session_truncate(rdg_session *s, int64_t n_past, rdg_error *e)
                         s->n_past, n_past);
     /* A window layer's slot holds the latest position only. Going back is possible while the slots of the
      * window in front of n_past have not been reused. */
-    int64_t window = s->model->hparams.window;
+    int64_t window = s->model->hparams.window, kept_from = s->n_past - smallest_cache(s);
     if (n_past > 0 && n_past < s->n_past && window > 0 &&
-        s->n_past - smallest_cache(s) > RDG_MAX(n_past - window, 0))
+        RDG_MAX(kept_from, s->window_first) > RDG_MAX(n_past - window, 0))
         return rdg_fail(e, RDG_E_UNSUPPORTED,
                         "the sliding window has overwritten what position %" PRId64 " needs; start again",
                         n_past);
+    if (n_past == 0) s->window_first = 0;
     s->n_past = n_past;
     return RDG_OK;
 }
 
 void rdg_session_reset(rdg_session *s)
 {
-    s->n_past = 0;
+    s->n_past = s->window_first = 0;
+}
+
+rdg_err rdg_session_shift(rdg_session *s, int64_t n_keep, int64_t n_drop, rdg_error *e)
+{
+    int64_t total = s->n_past - n_drop;
+    if (n_keep < 0 || n_drop < 1 || n_keep > s->n_past || n_drop > s->n_past - n_keep)
+        return rdg_fail(e, RDG_E_ARGUMENT,
+                        "cannot keep %" PRId64 " and drop %" PRId64 " of %" PRId64 " tokens", n_keep, n_drop,
+                        s->n_past);
+    rdg_err err = rdg_session_truncate(s, n_keep, e);
+    if (err == RDG_E_UNSUPPORTED) err = rdg_session_truncate(s, 0, e);
+    if (err) return err;
+    memmove(s->tokens + n_keep, s->tokens + n_keep + n_drop, (size_t)(total - n_keep) * sizeof *s->tokens);
+    return total > s->n_past
+               ? rdg_session_eval(s, s->tokens + s->n_past, total - s->n_past, RDG_LOGITS_LAST, e)
+               : RDG_OK;
 }
 
 const char *rdg_session_device(const rdg_session *s)

@@ -23,12 +23,15 @@ struct rdg_session {
     session_plan plans[SESSION_PLANS];
     int n_plans, next_victim;
     int32_t *positions, *output_rows; /* [n_batch] */
+    int32_t *tokens;                  /* [n_ctx]: the sequence, n_past of them */
     int64_t n_past;
-    int64_t low_water; /* positions below this were overwritten in some window cache by later ones */
-    float *logits;     /* rows gathered over the steps of one eval */
+    int64_t
+        window_first; /* after a restore: positions below this are in no window's cache, whatever its size */
+    float *logits;    /* rows gathered over the steps of one eval */
     size_t logits_cap;
     int64_t n_logits_rows;
-    rdg_error lost; /* a device error is sticky */
+    int64_t logits_at; /* n_past when the last row was computed */
+    rdg_error lost;    /* a device error is sticky */
 };
 
 /* Like rdg_session_create with what only the engine asks for. */
@@ -39,5 +42,10 @@ rdg_err rdg_session_plan(rdg_session *s, int64_t n_tokens, int64_t n_outputs, rd
                          rdg_error *e);
 /* Starts a new sequence: keeps memory and plans. */
 void rdg_session_reset(rdg_session *s);
+/* Room for so many rows of logits. */
+rdg_err rdg_session_reserve_logits(rdg_session *s, int64_t rows, rdg_error *e);
+/* rdg_session_load_state from memory. */
+rdg_err rdg_session_restore_state(rdg_session *s, const void *data, size_t bytes, char **note,
+                                  size_t *note_bytes, rdg_error *e);
 
 #endif
