@@ -45,6 +45,8 @@ typedef struct rdg_session_params {
 } rdg_session_params;
 void rdg_session_defaults(rdg_session_params *p);
 
+/* Sessions of one model on one GPU share the device and the weights on it, and may run on different threads.
+ */
 rdg_err rdg_session_create(rdg_model *m, const rdg_session_params *p, rdg_session **out, rdg_error *e);
 void rdg_session_destroy(rdg_session *s);
 

@@ -6,6 +6,9 @@
 
 #include "device/device.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 typedef struct rdg_backend_api {
     const char *name;
     /* Fills facts of up to cap devices; *n is how many there are. A missing driver is 0 devices and a note.
@@ -44,9 +47,10 @@ typedef struct rdg_backend_api {
 struct rdg_device {
     const rdg_backend_api *api;
     rdg_device_facts facts;
-    rdg_device_account account;
     const rdg_log *log;
-    bool lost;
+    pthread_mutex_t lock; /* of what follows, and of submits; made by device.c */
+    rdg_device_account account;
+    atomic_bool lost; /* lost_error is complete when it turns true */
     rdg_error lost_error;
     uint64_t submitted[RDG_QUEUES]; /* last timeline value handed out */
 };

@@ -15,13 +15,14 @@ static const rdg_backend_api *const backends[] = {
 /* Keeps the first loss; every later call on the device returns it. */
 static rdg_err note(rdg_device *d, rdg_err rc, const rdg_error *e)
 {
-    if (rc == RDG_E_DEVICE_LOST && !d->lost) {
+    static const rdg_error plain = {.code = RDG_E_DEVICE_LOST, .message = "the device was lost"};
+    if (rc != RDG_E_DEVICE_LOST) return rc;
+    pthread_mutex_lock(&d->lock);
+    if (!d->lost) {
+        d->lost_error = e ? *e : plain;
         d->lost = true;
-        if (e)
-            d->lost_error = *e;
-        else
-            d->lost_error = (rdg_error){.code = RDG_E_DEVICE_LOST, .message = "the device was lost"};
     }
+    pthread_mutex_unlock(&d->lock);
     return rc;
 }
 
@@ -52,6 +53,7 @@ rdg_err rdg_device_open(const char *name, const rdg_device_options *o, rdg_devic
         if (strlen(backends[i]->name) != n || memcmp(backends[i]->name, name, n)) continue;
         rdg_err rc = backends[i]->open(index, o ? o : &none, out, e);
         if (rc) return rc;
+        pthread_mutex_init(&(*out)->lock, NULL);
         (*out)->api = backends[i];
         (*out)->log = o ? o->log : NULL;
         return RDG_OK;
@@ -67,7 +69,14 @@ rdg_err rdg_device_open(const char *name, const rdg_device_options *o, rdg_devic
 
 void rdg_device_close(rdg_device *d)
 {
-    if (d) d->api->close(d);
+    if (!d) return;
+    pthread_mutex_destroy(&d->lock);
+    d->api->close(d);
+}
+
+void rdg_device_set_log(rdg_device *d, const rdg_log *log)
+{
+    d->log = log;
 }
 
 const rdg_device_facts *rdg_device_get_facts(const rdg_device *d)
@@ -78,6 +87,22 @@ const rdg_device_facts *rdg_device_get_facts(const rdg_device *d)
 const rdg_device_account *rdg_device_get_account(const rdg_device *d)
 {
     return &d->account;
+}
+
+uint64_t rdg_device_bytes_now(rdg_device *d)
+{
+    pthread_mutex_lock(&d->lock);
+    uint64_t bytes = d->account.bytes_now;
+    pthread_mutex_unlock(&d->lock);
+    return bytes;
+}
+
+/* One object of a kind more or less. */
+static void count(rdg_device *d, int64_t *counter, int by)
+{
+    pthread_mutex_lock(&d->lock);
+    *counter += by;
+    pthread_mutex_unlock(&d->lock);
 }
 
 bool rdg_device_lost(const rdg_device *d)
@@ -116,6 +141,7 @@ static void adopt(rdg_device *d, rdg_buffer *b, rdg_memory memory, uint64_t byte
     if (n >= sizeof b->label) n = sizeof b->label - 1;
     if (n) memcpy(b->label, label, n);
     b->label[n] = 0;
+    pthread_mutex_lock(&d->lock);
     d->account.n_buffers++;
     if (imported) {
         d->account.bytes_imported += bytes;
@@ -123,6 +149,7 @@ static void adopt(rdg_device *d, rdg_buffer *b, rdg_memory memory, uint64_t byte
         d->account.bytes_now += bytes;
         d->account.bytes_peak = RDG_MAX(d->account.bytes_peak, d->account.bytes_now);
     }
+    pthread_mutex_unlock(&d->lock);
 }
 
 rdg_err rdg_buffer_create(rdg_device *d, rdg_memory memory, uint64_t bytes, const char *label,
@@ -166,11 +193,13 @@ void rdg_buffer_destroy(rdg_buffer *b)
 {
     if (!b) return;
     rdg_device *d = b->device;
+    pthread_mutex_lock(&d->lock);
     d->account.n_buffers--;
     if (b->imported)
         d->account.bytes_imported -= b->bytes;
     else
         d->account.bytes_now -= b->bytes;
+    pthread_mutex_unlock(&d->lock);
     d->api->buffer_destroy(b);
 }
 
@@ -228,14 +257,14 @@ rdg_err rdg_kernel_create(rdg_device *d, const rdg_kernel_desc *desc, rdg_kernel
     size_t n = RDG_MIN(strlen(desc->name), sizeof(*out)->name - 1);
     memcpy((*out)->name, desc->name, n);
     (*out)->name[n] = 0;
-    d->account.n_kernels++;
+    count(d, &d->account.n_kernels, 1);
     return RDG_OK;
 }
 
 void rdg_kernel_destroy(rdg_kernel *k)
 {
     if (!k) return;
-    k->device->account.n_kernels--;
+    count(k->device, &k->device->account.n_kernels, -1);
     k->device->api->kernel_destroy(k);
 }
 
@@ -261,7 +290,7 @@ rdg_err rdg_list_create(rdg_device *d, int queue, int n_timestamps, const char *
     size_t n = label ? RDG_MIN(strlen(label), sizeof l->label - 1) : 0;
     if (n) memcpy(l->label, label, n);
     l->label[n] = 0;
-    d->account.n_lists++;
+    count(d, &d->account.n_lists, 1);
     rc = note(d, d->api->list_begin(l, e), e);
     if (rc) {
         rdg_list_destroy(l);
@@ -275,7 +304,7 @@ rdg_err rdg_list_create(rdg_device *d, int queue, int n_timestamps, const char *
 void rdg_list_destroy(rdg_list *l)
 {
     if (!l) return;
-    l->device->account.n_lists--;
+    count(l->device, &l->device->account.n_lists, -1);
     l->device->api->list_destroy(l);
 }
 
@@ -455,19 +484,27 @@ rdg_err rdg_submit(rdg_device *d, rdg_list *l, const rdg_event *waits, int n_wai
     if (l->device != d || l->state != RDG_LIST_FINISHED)
         return rdg_fail(e, RDG_E_ARGUMENT, "list %s: %s", l->label,
                         l->device != d ? "made for another device" : "submitted before it was finished");
-    for (int i = 0; i < n_waits; i++)
+    /* A value is given and handed to the queue in one go: the queue must see them rise. */
+    pthread_mutex_lock(&d->lock);
+    for (int i = 0; i < n_waits && !rc; i++)
         if (waits[i].queue < 0 || waits[i].queue >= RDG_QUEUES ||
             waits[i].value > d->submitted[waits[i].queue])
-            return rdg_fail(e, RDG_E_ARGUMENT,
-                            "list %s: waits for value %llu of queue %d, which nobody will signal", l->label,
-                            (unsigned long long)waits[i].value, waits[i].queue);
+            rc = rdg_fail(e, RDG_E_ARGUMENT,
+                          "list %s: waits for value %llu of queue %d, which nobody will signal", l->label,
+                          (unsigned long long)waits[i].value, waits[i].queue);
     uint64_t value = d->submitted[l->queue] + 1;
-    rc = note(d, d->api->submit(d, l, waits, n_waits, value, e), e);
+    bool refused = rc != RDG_OK;
+    if (!rc) rc = d->api->submit(d, l, waits, n_waits, value, e);
+    if (!rc) {
+        d->submitted[l->queue] = value;
+        d->account.n_submits++;
+        d->account.n_dispatches += l->n_dispatches;
+        d->account.n_barriers += l->n_barriers;
+    }
+    pthread_mutex_unlock(&d->lock);
+    if (refused) return rc;
+    note(d, rc, e);
     if (rc) return rdg_fail_prefix(e, rc, "submit of %s", l->label);
-    d->submitted[l->queue] = value;
-    d->account.n_submits++;
-    d->account.n_dispatches += l->n_dispatches;
-    d->account.n_barriers += l->n_barriers;
     l->last = (rdg_event){.queue = l->queue, .value = value};
     if (done) *done = l->last;
     return RDG_OK;
@@ -482,11 +519,19 @@ bool rdg_event_done(rdg_device *d, rdg_event ev)
     return value >= ev.value;
 }
 
+static uint64_t submitted(rdg_device *d, int queue)
+{
+    pthread_mutex_lock(&d->lock);
+    uint64_t value = d->submitted[queue];
+    pthread_mutex_unlock(&d->lock);
+    return value;
+}
+
 rdg_err rdg_event_wait(rdg_device *d, rdg_event ev, int64_t timeout_ns, rdg_error *e)
 {
     rdg_err rc = check_lost(d, e);
     if (rc || ev.value == 0) return rc;
-    if (ev.queue < 0 || ev.queue >= RDG_QUEUES || ev.value > d->submitted[ev.queue])
+    if (ev.queue < 0 || ev.queue >= RDG_QUEUES || ev.value > submitted(d, ev.queue))
         return rdg_fail(e, RDG_E_ARGUMENT, "wait for value %llu of queue %d, which nobody will signal",
                         (unsigned long long)ev.value, ev.queue);
     return note(d, d->api->wait(d, ev.queue, ev.value, timeout_ns, e), e);

@@ -6,7 +6,8 @@
  * ("push" bytes) that holds 64-bit addresses and sizes, so replaying a list costs nothing per buffer, and any
  * slice of a buffer is an operand. What changes from token to token is read by the kernels from a small
  * buffer. Errors: DEVICE when a call was refused, NOMEM when memory ran out, DEVICE_LOST sticks: every later
- * call returns it. A device may be used from one thread at a time. */
+ * call returns it. Several threads may use a device; a buffer, a kernel or a list is one thread's at a time.
+ */
 #ifndef RDG_DEVICE_DEVICE_H
 #define RDG_DEVICE_DEVICE_H
 
@@ -76,6 +77,8 @@ typedef struct rdg_device_options {
 rdg_err rdg_device_open(const char *name, const rdg_device_options *o, rdg_device **out, rdg_error *e);
 void rdg_device_close(rdg_device *d); /* NULL is fine; everything made from it must be gone */
 const rdg_device_facts *rdg_device_get_facts(const rdg_device *d);
+/* For a device that outlives the log it was opened with. NULL is fine. */
+void rdg_device_set_log(rdg_device *d, const rdg_log *log);
 /* One entry for each device of each backend. Backends that cannot be used add a line to `notes` (may be
  * NULL). */
 rdg_err rdg_device_list(rdg_device_facts *out, int cap, int *n, rdg_buf *notes, rdg_error *e);
@@ -87,7 +90,9 @@ typedef struct rdg_device_account {
     int64_t n_submits, n_dispatches,
         n_barriers; /* submitted so far; the latter two as recorded in submitted lists */
 } rdg_device_account;
+/* It goes on counting: read it while no other thread uses the device. */
 const rdg_device_account *rdg_device_get_account(const rdg_device *d);
+uint64_t rdg_device_bytes_now(rdg_device *d); /* at any time */
 bool rdg_device_lost(const rdg_device *d);
 
 /* Buffers

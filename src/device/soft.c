@@ -218,7 +218,9 @@ rdg_err rdg_soft_submit(rdg_device *d, rdg_list *list, const rdg_event *waits, i
 rdg_err rdg_soft_poll(rdg_device *d, int queue, uint64_t *value, rdg_error *e)
 {
     (void)e;
+    pthread_mutex_lock(&d->lock);
     *value = d->submitted[queue];
+    pthread_mutex_unlock(&d->lock);
     return RDG_OK;
 }
 

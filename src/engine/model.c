@@ -53,8 +53,9 @@ rdg_err rdg_model_load(const char *path, const rdg_log *log, rdg_model **out, rd
     if (!m) return rdg_fail(e, RDG_E_NOMEM, "no memory for a model");
     atomic_init(&m->references, 1);
     rdg_arena_init(&m->arena);
-    rdg_err err = rdg_gguf_open(path, log, &m->gguf, e);
+    rdg_err err = rdg_exec_shared_create(&m->shared, e);
     if (err) goto fail;
+    if ((err = rdg_gguf_open(path, log, &m->gguf, e))) goto fail;
     if ((err = rdg_hparams_read(m->gguf, &m->arch, &m->hparams, e))) goto named;
     if ((err = prove_shapes(m, e))) goto named;
     err = rdg_tokenizer_create(m->gguf, log, &m->tokenizer, e);
@@ -89,6 +90,7 @@ void rdg_model_release(rdg_model *m)
 {
     if (!m || atomic_fetch_sub(&m->references, 1) != 1) return;
     rdg_tokenizer_destroy(m->tokenizer);
+    rdg_exec_shared_destroy(m->shared);
     rdg_gguf_close(m->gguf);
     rdg_arena_finish(&m->arena);
     rdg_free(m);

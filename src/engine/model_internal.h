@@ -3,7 +3,7 @@
 #define RDG_ENGINE_MODEL_INTERNAL_H
 
 #include "base/mem.h"
-#include "graph/plan.h"
+#include "graph/exec.h"
 #include "model/arch.h"
 #include <ridge/model.h>
 
@@ -13,6 +13,7 @@ struct rdg_model {
     atomic_int references;
     rdg_arena arena;
     rdg_gguf *gguf;
+    rdg_exec_shared *shared;  /* what sessions share on GPUs */
     rdg_tokenizer *tokenizer; /* NULL if the file has none */
     const rdg_arch *arch;
     rdg_hparams hparams;

@@ -66,6 +66,7 @@ static rdg_err create_exec(rdg_session *s, rdg_error *e)
     rdg_plan *sizing[2] = {NULL, NULL};
     rdg_exec_request request = {.device = p->device,
                                 .gguf = s->model->gguf,
+                                .shared = s->model->shared,
                                 .pool = s->pool,
                                 .cpu_mask = p->cpu_mask,
                                 .variant = p->variant,

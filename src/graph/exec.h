@@ -82,14 +82,20 @@ struct rdg_prepared {
     rdg_plan *plan;
 };
 
+/* Devices and weights that executors of one file have in common; it must outlive them. */
+typedef struct rdg_exec_shared rdg_exec_shared;
+rdg_err rdg_exec_shared_create(rdg_exec_shared **out, rdg_error *e);
+void rdg_exec_shared_destroy(rdg_exec_shared *s);
+
 typedef struct rdg_exec_request {
     const char *device; /* "cpu", "vulkan:0", "auto" or NULL = "cpu" */
     const rdg_gguf *gguf;
-    rdg_pool *pool;        /* stays the caller's and must outlive the executor */
-    uint32_t cpu_mask;     /* RDG_CPU_* levels to use */
-    const char *variant;   /* variant to prefer, or NULL */
-    const char *cache_dir; /* where compiled kernels are kept; NULL = nowhere */
-    const rdg_log *log;    /* what was chosen and why */
+    rdg_exec_shared *shared; /* NULL: nothing is shared */
+    rdg_pool *pool;          /* stays the caller's and must outlive the executor */
+    uint32_t cpu_mask;       /* RDG_CPU_* levels to use */
+    const char *variant;     /* variant to prefer, or NULL */
+    const char *cache_dir;   /* where compiled kernels are kept; NULL = nowhere */
+    const rdg_log *log;      /* what was chosen and why */
     /* For a GPU that may be too small: the session's largest plan and its plan for one token, which tell how
      * much memory is needed. NULL: everything goes there. */
     const rdg_plan *sizing[2];

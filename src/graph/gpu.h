@@ -6,6 +6,7 @@
 
 #include "device/upload.h"
 #include "graph/exec.h"
+#include "graph/gpu_exec.h"
 #include "graph/plan_internal.h"
 #include "ops/attention/attention_step.h"
 #include "ops/gpu.h"
@@ -27,9 +28,24 @@ void rdg_gpu_weights_destroy(rdg_gpu_weights *w);
 rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *pool,
                              const rdg_upload_options *o, const rdg_log *log, rdg_upload_stats *stats,
                              rdg_error *e);
-rdg_gpu_place rdg_gpu_weights_find(const rdg_gpu_weights *w, const rdg_gguf_tensor *t);
-bool rdg_gpu_weights_import(const rdg_gpu_weights *w);           /* they are used in the file's map */
-uint64_t rdg_gpu_weights_device_bytes(const rdg_gpu_weights *w); /* allocated for them */
+/* Where it lies; buffer NULL if it has not been loaded. */
+rdg_gpu_place rdg_gpu_weights_find(rdg_gpu_weights *w, const rdg_gguf_tensor *t);
+bool rdg_gpu_weights_import(rdg_gpu_weights *w);           /* they are used in the file's map */
+uint64_t rdg_gpu_weights_device_bytes(rdg_gpu_weights *w); /* allocated for them */
+
+/* A device with the weights on it, for one session or for several. */
+typedef struct rdg_gpu_context {
+    struct rdg_gpu_context *next;
+    rdg_exec_shared *owner;
+    int n_users;
+    char asked[32], name[32]; /* as it was asked for; "vulkan:0" */
+    bool import;
+    rdg_device *device;
+    rdg_gpu_weights *weights;
+} rdg_gpu_context;
+rdg_err rdg_gpu_context_get(const rdg_exec_request *r, const rdg_gpu_options *o, rdg_gpu_context **out,
+                            rdg_error *e);
+void rdg_gpu_context_put(rdg_gpu_context *c, const rdg_log *log); /* NULL is fine */
 
 /* Launches
  * ----------------------------------------------------------------------------------------------------- */
@@ -67,8 +83,8 @@ typedef struct rdg_gpu_schedule {
 } rdg_gpu_schedule;
 
 /* `step` allows the step kernels (plans of one token). */
-rdg_err rdg_gpu_schedule_create(const rdg_plan *p, const rdg_device_facts *f, const rdg_gpu_weights *w,
-                                bool step, rdg_gpu_schedule *out, rdg_error *e);
+rdg_err rdg_gpu_schedule_create(const rdg_plan *p, const rdg_device_facts *f, rdg_gpu_weights *w, bool step,
+                                rdg_gpu_schedule *out, rdg_error *e);
 void rdg_gpu_schedule_finish(rdg_gpu_schedule *s);
 
 /* Recording

@@ -407,9 +407,8 @@ static void gpu_destroy(rdg_exec *base)
     rdg_buffer_destroy(x->step_scratch);
     rdg_buffer_destroy(x->greedy_scratch);
     rdg_buffer_destroy(x->ring);
-    rdg_gpu_weights_destroy(x->weights);
     rdg_gpu_cache_destroy(x->cache);
-    rdg_device_close(x->device);
+    rdg_gpu_context_put(x->context, x->log);
     rdg_free(x);
 }
 
@@ -456,13 +455,10 @@ rdg_err rdg_exec_create_gpu(const rdg_exec_request *r, const rdg_gpu_options *o,
         }
         memcpy(x->variant, r->variant, n);
     }
-    rdg_device_options d = {.validation = o->validation, .cache_dir = o->cache_dir, .log = r->log};
-    if ((rc = rdg_device_open(r->device, &d, &x->device, e))) goto fail;
-    const rdg_device_facts *f = rdg_device_get_facts(x->device);
-    rdg_log_info(r->log, "device: %s:%d %s, driver %s: %s", f->backend, f->index, f->name, f->driver,
-                 f->reason);
+    if ((rc = rdg_gpu_context_get(r, o, &x->context, e))) goto fail;
+    x->device = x->context->device;
+    x->weights = x->context->weights;
     if ((rc = rdg_gpu_cache_create(x->device, &x->cache, e))) goto fail;
-    if ((rc = rdg_gpu_weights_create(x->device, r->gguf, !o->no_import, &x->weights, e))) goto fail;
     *out = &x->base;
     return RDG_OK;
 fail:
@@ -494,7 +490,7 @@ rdg_err rdg_exec_gpu_needs(rdg_exec *base, const rdg_plan *const *plans, int n, 
             most[k] = RDG_MAX(most[k], (uint64_t)rdg_round_up((int64_t)need[k], 4096));
         rdg_gpu_schedule_finish(&c.schedule);
     }
-    *bytes = rdg_device_get_account(x->device)->bytes_now - rdg_gpu_weights_device_bytes(x->weights);
+    *bytes = rdg_device_bytes_now(x->device) - rdg_gpu_weights_device_bytes(x->weights);
     for (int k = 0; k < 3; k++) *bytes += most[k];
     return rc;
 }

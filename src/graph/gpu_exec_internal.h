@@ -46,9 +46,10 @@ typedef struct gpu_state {
 
 typedef struct gpu_exec {
     rdg_exec base;
-    rdg_device *device;
+    rdg_gpu_context *context; /* may be other sessions' as well */
+    rdg_device *device;       /* the context's */
+    rdg_gpu_weights *weights; /* the context's */
     rdg_gpu_cache *cache;
-    rdg_gpu_weights *weights;
     rdg_pool *pool;
     const rdg_log *log;
     char variant[64];

@@ -22,7 +22,7 @@ enum { PLACE_ALIGN = 256, KEEP_LAUNCHES = 6 };
 typedef struct matcher {
     const rdg_plan *p;
     const rdg_device_facts *facts;
-    const rdg_gpu_weights *weights;
+    rdg_gpu_weights *weights;
     int32_t *n_reads;       /* by base value: operands that read it */
     int32_t *producer;      /* by value: the node that writes it whole, -1 if none or several */
     bool *absorbed;         /* by node: done by another's launch */
@@ -376,8 +376,8 @@ static rdg_err place(const rdg_plan *p, rdg_gpu_schedule *s, rdg_error *e)
     return RDG_OK;
 }
 
-rdg_err rdg_gpu_schedule_create(const rdg_plan *p, const rdg_device_facts *f, const rdg_gpu_weights *w,
-                                bool step, rdg_gpu_schedule *out, rdg_error *e)
+rdg_err rdg_gpu_schedule_create(const rdg_plan *p, const rdg_device_facts *f, rdg_gpu_weights *w, bool step,
+                                rdg_gpu_schedule *out, rdg_error *e)
 {
     *out = (rdg_gpu_schedule){0};
     matcher m = {.p = p, .facts = f, .weights = w};

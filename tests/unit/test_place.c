@@ -2,6 +2,8 @@
  * of plans are whole plans, and states are found wherever they lie. On the trace device, which computes
  * nothing; that the logits are right is shown by the golden models (tests/golden). */
 #include "../support/support.h"
+#include "device/trace/trace.h"
+#include "engine/decode.h"
 #include "engine/session_internal.h"
 #include "graph/gpu_exec.h"
 #include "graph/place.h"
@@ -9,6 +11,7 @@
 #include "graph/split_exec.h"
 #include <ridge/ridge.h>
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -227,6 +230,102 @@ static void test_states(void **state)
     rdg_session_destroy(s);
 }
 
+/* Sessions of one model use one device and one copy of the weights, as long as any of them lives. */
+static void test_shared(void **state)
+{
+    (void)state;
+    rdg_error e = {0};
+    rdg_load_info a, b;
+    rdg_session *one = session(0, 0);
+    assert_int_equal(rdg_session_load(one, &a, &e), RDG_OK);
+    rdg_session *two = session(2, 0); /* divided: its part is there already */
+    assert_int_equal(rdg_session_load(two, &b, &e), RDG_OK);
+    assert_true(a.bytes > 5000000 && b.bytes == 0);
+    assert_ptr_equal(device_of(one), device_of(two));
+    rdg_session_destroy(one);
+    use(two);
+    rdg_session *three = session(0, 0);
+    use(three);
+    /* what one lost, the others cannot use; who comes later gets a fresh one */
+    rdg_device *d = device_of(two);
+    rdg_trace_fail_at(d, 1, RDG_E_DEVICE_LOST);
+    assert_int_equal(rdg_session_eval(two, (int32_t[]){1}, 1, RDG_LOGITS_LAST, &e), RDG_E_DEVICE_LOST);
+    assert_int_equal(rdg_session_eval(three, (int32_t[]){1}, 1, RDG_LOGITS_LAST, &e), RDG_E_DEVICE_LOST);
+    rdg_session *four = session(0, 0);
+    assert_ptr_not_equal(device_of(four), d);
+    use(four);
+    rdg_session_destroy(three);
+    rdg_session_destroy(two);
+    rdg_session_destroy(four);
+}
+
+enum { N_DECODED = 12, N_THREADS = 2 };
+
+typedef struct teller {
+    pthread_t thread;
+    const char *device;
+    int32_t tokens[N_DECODED];
+    int n;
+    rdg_error error;
+} teller;
+
+static bool keep(void *user, int32_t token)
+{
+    teller *t = user;
+    t->tokens[t->n++] = token;
+    return true;
+}
+
+static void *tell(void *arg)
+{
+    teller *t = arg;
+    rdg_session_params p;
+    rdg_session *s;
+    int64_t n_done;
+    const int32_t ids[] = {5, 900, 33, 4, 1200, 77, 8};
+    rdg_session_defaults(&p);
+    p.device = t->device;
+    p.n_ctx = N_CTX;
+    p.n_threads = 1;
+    rdg_err err = rdg_session_create(model, &p, &s, &t->error);
+    if (!err) err = rdg_session_eval(s, ids, 7, RDG_LOGITS_LAST, &t->error);
+    if (!err) err = rdg_session_decode_greedy(s, 11, N_DECODED, keep, t, &n_done, &t->error);
+    rdg_session_destroy(s);
+    return NULL;
+}
+
+static void side_by_side(const char *device)
+{
+    teller alone = {.device = device}, t[N_THREADS];
+    tell(&alone);
+    if (alone.error.code == RDG_E_NOT_FOUND) {
+        print_message("skipped: %s\n", alone.error.message);
+        skip();
+    }
+    assert_int_equal(alone.n, N_DECODED);
+    for (int i = 0; i < N_THREADS; i++) {
+        t[i] = (teller){.device = device};
+        assert_int_equal(pthread_create(&t[i].thread, NULL, tell, &t[i]), 0);
+    }
+    for (int i = 0; i < N_THREADS; i++) pthread_join(t[i].thread, NULL);
+    for (int i = 0; i < N_THREADS; i++) {
+        if (t[i].n != N_DECODED) fail_msg("%s", t[i].error.message);
+        assert_memory_equal(t[i].tokens, alone.tokens, sizeof alone.tokens);
+    }
+}
+
+static void test_threads_trace(void **state)
+{
+    (void)state;
+    side_by_side("trace");
+}
+
+static void test_threads_vulkan(void **state)
+{
+    (void)state;
+    side_by_side("vulkan");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,6 +333,9 @@ int main(void)
         cmocka_unit_test(test_by_memory),
         cmocka_unit_test(test_cut),
         cmocka_unit_test(test_states),
+        cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_threads_trace),
+        cmocka_unit_test(test_threads_vulkan),
     };
     return cmocka_run_group_tests(tests, load_model, release_model);
 }

@@ -6,6 +6,7 @@
 
 typedef struct trace_device {
     soft_device soft;
+    pthread_mutex_t mutex; /* of what follows */
     rdg_buf text;
     int64_t n_calls, fail_at;
     rdg_err fail_code;
@@ -14,12 +15,15 @@ typedef struct trace_device {
 static rdg_err before(soft_device *s, const char *call, const char *detail, rdg_error *e)
 {
     trace_device *t = (trace_device *)s;
+    rdg_err rc = RDG_OK;
+    pthread_mutex_lock(&t->mutex);
     t->n_calls++;
     rdg_buf_printf(&t->text, "%s %s\n", call, detail);
     if (t->n_calls == t->fail_at)
-        return rdg_fail(e, t->fail_code, "trace: call %lld (%s %s) fails as asked", (long long)t->n_calls,
-                        call, detail);
-    return RDG_OK;
+        rc = rdg_fail(e, t->fail_code, "trace: call %lld (%s %s) fails as asked", (long long)t->n_calls, call,
+                      detail);
+    pthread_mutex_unlock(&t->mutex);
+    return rc;
 }
 
 static rdg_err trace_open(int index, const rdg_device_options *o, rdg_device **out, rdg_error *e)
@@ -52,6 +56,7 @@ static rdg_err trace_open(int index, const rdg_device_options *o, rdg_device **o
     snprintf(f->reason, sizeof f->reason, "asked for by name");
     rdg_buf_init(&t->text);
     t->text.limit = (size_t)16 << 20;
+    pthread_mutex_init(&t->mutex, NULL);
     t->soft.before = before;
     *out = &t->soft.base;
     return RDG_OK;
@@ -61,6 +66,7 @@ static void trace_close(rdg_device *d)
 {
     trace_device *t = (trace_device *)d;
     rdg_buf_finish(&t->text);
+    pthread_mutex_destroy(&t->mutex);
     rdg_free(t);
 }
 
