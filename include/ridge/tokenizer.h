@@ -6,6 +6,7 @@
 #define RIDGE_TOKENIZER_H
 
 #include <ridge/gguf.h>
+#include <ridge/template.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -38,6 +39,11 @@ typedef struct rdg_tokenize_params {
  * where the vocabulary can express them. */
 rdg_err rdg_tokenize(const rdg_tokenizer *t, const char *text, size_t n, rdg_tokenize_params params,
                      int32_t **ids, size_t *n_ids, rdg_error *e);
+/* One text, control tokens parsed, but not where they touch a span: what a conversation brought into a
+ * rendered template (rdg_template_result). A span that holds none makes no difference: piece by piece, words
+ * and space prefixes would come out otherwise. Spans rise, are disjoint and not empty. */
+rdg_err rdg_tokenize_spans(const rdg_tokenizer *t, const char *text, size_t n, const rdg_template_span *spans,
+                           size_t n_spans, bool add_special, int32_t **ids, size_t *n_ids, rdg_error *e);
 void rdg_tokens_free(int32_t *ids);
 
 /* The text of one token as it appears in output, raw bytes (may be part of a UTF-8 character). Control tokens

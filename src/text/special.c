@@ -92,9 +92,17 @@ static match heap_pop(matches *h)
     return top;
 }
 
+/* Puts a candidate at a position of the text up for cutting, or the longest shorter one that may be. */
+static bool offer(const rdg_special *s, const rdg_special_filter *f, matches *heap, int32_t c, size_t at)
+{
+    while (f && c >= 0 && !f->accepts(f->user, s->candidates[c].id, at, at + s->candidates[c].n))
+        c = s->candidates[c].shorter;
+    return c < 0 || heap_push(heap, (match){s->candidates[c].n, at, c});
+}
+
 /* What is cut out, in the order of cutting. */
-static rdg_err choose(const rdg_special *s, size_t n, matches *heap, rdg_special_part **cuts, size_t *n_cuts,
-                      rdg_error *e)
+static rdg_err choose(const rdg_special *s, const rdg_special_filter *f, size_t n, matches *heap,
+                      rdg_special_part **cuts, size_t *n_cuts, rdg_error *e)
 {
     size_t cap = 0;
     unsigned char *taken = rdg_alloc(n);
@@ -104,9 +112,7 @@ static rdg_err choose(const rdg_special *s, size_t n, matches *heap, rdg_special
         if (taken[m.at]) continue;
         if (taken[m.at + m.n -
                   1]) { /* cuts made so far are at least as long: they cover an end of what they overlap */
-            int32_t shorter = s->candidates[m.candidate].shorter;
-            if (shorter >= 0 && !heap_push(heap, (match){s->candidates[shorter].n, m.at, shorter}))
-                goto no_memory;
+            if (!offer(s, f, heap, s->candidates[m.candidate].shorter, m.at)) goto no_memory;
             continue;
         }
         memset(taken + m.at, 1, m.n);
@@ -126,8 +132,8 @@ static int by_start(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-rdg_err rdg_special_split(const rdg_special *s, const char *text, size_t n, rdg_special_part **parts,
-                          size_t *n_parts, rdg_error *e)
+rdg_err rdg_special_split(const rdg_special *s, const char *text, size_t n, const rdg_special_filter *filter,
+                          rdg_special_part **parts, size_t *n_parts, rdg_error *e)
 {
     matches heap = {0};
     rdg_special_part *cuts = NULL, *out = NULL;
@@ -137,10 +143,9 @@ rdg_err rdg_special_split(const rdg_special *s, const char *text, size_t n, rdg_
     *n_parts = 0;
     for (size_t i = 0; i < n && s->n; i++) {
         if (!s->first[(unsigned char)text[i]]) continue;
-        int32_t c = longest(s, text + i, n - i);
-        if (c >= 0 && !heap_push(&heap, (match){s->candidates[c].n, i, c})) goto no_memory;
+        if (!offer(s, filter, &heap, longest(s, text + i, n - i), i)) goto no_memory;
     }
-    if (heap.n && (err = choose(s, n, &heap, &cuts, &n_cuts, e))) goto done;
+    if (heap.n && (err = choose(s, filter, n, &heap, &cuts, &n_cuts, e))) goto done;
     if (n_cuts > 1) qsort(cuts, n_cuts, sizeof *cuts, by_start);
     out = rdg_alloc_array(2 * n_cuts + 1,
                           sizeof *out); /* n_cuts <= n: no overflow for a text that fits in memory */

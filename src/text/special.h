@@ -28,8 +28,14 @@ typedef struct rdg_special_part {
     size_t start, end;
     int32_t id;
 } rdg_special_part;
+/* Says whether a token may be taken for what text[start, end) is. NULL: always. */
+typedef struct rdg_special_filter {
+    bool (*accepts)(const void *user, int32_t id, size_t start, size_t end);
+    const void *user;
+} rdg_special_filter;
+
 /* Longer tokens are cut out first, wherever they are; among equals from left to right. *parts: rdg_free. */
-rdg_err rdg_special_split(const rdg_special *s, const char *text, size_t n, rdg_special_part **parts,
-                          size_t *n_parts, rdg_error *e);
+rdg_err rdg_special_split(const rdg_special *s, const char *text, size_t n, const rdg_special_filter *filter,
+                          rdg_special_part **parts, size_t *n_parts, rdg_error *e);
 
 #endif

@@ -396,8 +396,8 @@ static bool has_prefix(const rdg_tokenizer *t, const char *p, size_t n)
     return n >= RDG_SPACE_MARK_N && memcmp(p, RDG_SPACE_MARK, RDG_SPACE_MARK_N) == 0;
 }
 
-rdg_err rdg_tokenize(const rdg_tokenizer *t, const char *text, size_t n, rdg_tokenize_params params,
-                     int32_t **ids, size_t *n_ids, rdg_error *e)
+static rdg_err tokenize(const rdg_tokenizer *t, const char *text, size_t n, rdg_tokenize_params params,
+                        const rdg_special_filter *filter, int32_t **ids, size_t *n_ids, rdg_error *e)
 {
     const rdg_vocab *v = &t->vocab;
     rdg_special_part *parts = NULL;
@@ -409,7 +409,8 @@ rdg_err rdg_tokenize(const rdg_tokenizer *t, const char *text, size_t n, rdg_tok
     *n_ids = 0;
     if (params.add_special && v->add_bos && v->special[RDG_SPECIAL_BOS] >= 0)
         err = rdg_ids_push(&out, v->special[RDG_SPECIAL_BOS], e);
-    if (!err) err = rdg_special_split(&t->special[params.parse_special], text, n, &parts, &n_parts, e);
+    if (!err)
+        err = rdg_special_split(&t->special[params.parse_special], text, n, filter, &parts, &n_parts, e);
     if (!err) strip_fragments(t, text, parts, n_parts);
     for (size_t i = 0; i < n_parts && !err; i++) {
         const rdg_special_part *p = &parts[i];
@@ -432,6 +433,52 @@ rdg_err rdg_tokenize(const rdg_tokenizer *t, const char *text, size_t n, rdg_tok
     *ids = out.p;
     *n_ids = out.n;
     return RDG_OK;
+}
+
+rdg_err rdg_tokenize(const rdg_tokenizer *t, const char *text, size_t n, rdg_tokenize_params params,
+                     int32_t **ids, size_t *n_ids, rdg_error *e)
+{
+    return tokenize(t, text, n, params, NULL, ids, n_ids, e);
+}
+
+typedef struct foreign {
+    const rdg_tokenizer *t;
+    const rdg_template_span *spans;
+    size_t n;
+} foreign;
+
+/* User-defined tokens are text like any other. A control token that lies in a span, or that a span would
+ * complete, is none. */
+static bool not_foreign(const void *user, int32_t id, size_t start, size_t end)
+{
+    const foreign *f = user;
+    size_t low = 0, high = f->n; /* the first span that ends behind start */
+    if (f->t->vocab.types[id] == RDG_TOKEN_USER_DEFINED) return true;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (f->spans[middle].end > start)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low == f->n || f->spans[low].begin >= end;
+}
+
+rdg_err rdg_tokenize_spans(const rdg_tokenizer *t, const char *text, size_t n, const rdg_template_span *spans,
+                           size_t n_spans, bool add_special, int32_t **ids, size_t *n_ids, rdg_error *e)
+{
+    const foreign f = {.t = t, .spans = spans, .n = n_spans};
+    const rdg_special_filter filter = {.accepts = not_foreign, .user = &f};
+    const rdg_tokenize_params params = {.add_special = add_special, .parse_special = true};
+    *ids = NULL;
+    *n_ids = 0;
+    for (size_t i = 0, at = 0; i < n_spans; at = spans[i++].end)
+        if (spans[i].begin < at || spans[i].end <= spans[i].begin || spans[i].end > n)
+            return rdg_fail(
+                e, RDG_E_ARGUMENT,
+                "span %zu, bytes %zu to %zu, is empty, behind the text's %zu or before an earlier one", i,
+                spans[i].begin, spans[i].end, n);
+    return tokenize(t, text, n, params, &filter, ids, n_ids, e);
 }
 
 void rdg_tokens_free(int32_t *ids)

@@ -157,7 +157,7 @@ static void test_special_tokens(void **state)
         rdg_error e = {0};
         for (size_t i = 0; i < n; i++) text[i] = (char)('a' + rdg_rng_below(&rng, 5));
         cut_slowly(tokens, N_TOKENS, text, n, owner, serial);
-        assert_ok(rdg_special_split(&s, text, n, &parts, &n_parts, &e), &e);
+        assert_ok(rdg_special_split(&s, text, n, NULL, &parts, &n_parts, &e), &e);
         for (size_t i = 0; i < n_parts; at = parts[i++].end) {
             assert_int_equal(parts[i].start, at);
             assert_true(parts[i].end > at);

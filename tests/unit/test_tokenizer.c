@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "convert/vocab.h"
+#include "text/special.h"
 #include <ridge/tokenizer.h>
 
 #include <jansson.h>
@@ -391,6 +392,155 @@ static void test_special(void **state)
     rdg_tokenizer_destroy(t);
 }
 
+/* Spans that were brought into a template
+ * ---------------------------------------------------------------------------------------------- */
+
+enum { MAX_SPANS = 64 };
+typedef struct rendering {
+    rdg_buf text;
+    rdg_template_span spans[MAX_SPANS];
+    size_t n_spans;
+    int n_control; /* written by the template */
+} rendering;
+
+static void add(rendering *r, const char *text, bool foreign)
+{
+    size_t begin = r->text.len;
+    rdg_buf_puts(&r->text, text);
+    if (!foreign || !*text) return;
+    if (r->n_spans &&
+        r->spans[r->n_spans - 1].end == begin) /* as a template reports it, or apart: no matter */
+        r->spans[r->n_spans - 1].end = r->text.len;
+    else
+        r->spans[r->n_spans++] = (rdg_template_span){begin, r->text.len};
+}
+
+/* Text of both origins in any order; control tokens from the template, and from the user too if `evil`. */
+static void render_random(rendering *r, const char *control, bool evil, rdg_rng *rng)
+{
+    static const char *const pieces[] = {
+        "Hello", " world", "  ", "\n", "don't", "\xc3\xbc", "\xe6\x9d\xb1\xe4\xba\xac", "123",
+        ".",     " \n",    "a",  "lo", " ",     "|>",       "\xf0\x9f\x99\x82",         "th"};
+    r->n_spans = 0;
+    r->n_control = 0;
+    rdg_buf_clear(&r->text);
+    for (uint64_t i = 0, n = 1 + rdg_rng_below(rng, 20); i < n; i++) {
+        bool foreign = rdg_rng_below(rng, 2) == 0, token = rdg_rng_below(rng, 4) == 0 && (evil || !foreign);
+        if (r->n_spans + 1 == MAX_SPANS) foreign = false;
+        r->n_control += token && !foreign;
+        add(r, token ? control : pieces[rdg_rng_below(rng, RDG_COUNTOF(pieces))], foreign);
+    }
+}
+
+/* All control tokens, or those of one text. */
+static int count_control(const rdg_tokenizer *t, const char *which, const int32_t *ids, size_t n)
+{
+    int count = 0;
+    int32_t id = which ? rdg_token_find(t, which, strlen(which)) : -1;
+    for (size_t i = 0; i < n; i++)
+        count += which ? ids[i] == id : rdg_token_kind(t, ids[i]) == RDG_TOKEN_CONTROL;
+    return count;
+}
+
+static void test_spans(void **state)
+{
+    static const struct {
+        const char *file, *control;
+    } vocabularies[] = {{"phi-3", "<|user|>"}, {"gpt-2", "<|endoftext|>"}, {"bert-bge", "[SEP]"}};
+    (void)state;
+    rdg_rng rng;
+    uint64_t seed = (uint64_t)rdg_clock_ns();
+    print_message("seed %llu\n", (unsigned long long)seed);
+    rdg_rng_seed(&rng, seed);
+    for (int i = 0; i < RDG_COUNTOF(vocabularies); i++) {
+        rdg_error e = {0};
+        rendering r = {0};
+        rdg_buf_init(&r.text);
+        snprintf(path, sizeof path, DATA "/%s.gguf", vocabularies[i].file);
+        rdg_tokenizer *t = open_tokenizer(path);
+        for (int k = 0; k < 2000; k++) {
+            int32_t *a, *b;
+            size_t n_a, n_b;
+            bool evil = k % 2 == 1, ends = k % 3 == 0;
+            int around = ends && !strcmp(vocabularies[i].control, "[SEP]"); /* at the end of every text */
+            render_random(&r, vocabularies[i].control, evil, &rng);
+            const char *text = r.text.data;
+            assert_ok(rdg_tokenize_spans(t, text, r.text.len, r.spans, r.n_spans, ends, &a, &n_a, &e), &e);
+            assert_ok(rdg_tokenize(t, text, r.text.len,
+                                   (rdg_tokenize_params){.parse_special = true, .add_special = ends}, &b,
+                                   &n_b, &e),
+                      &e);
+            if (count_control(t, vocabularies[i].control, a, n_a) != r.n_control + around)
+                fail_msg("%s: \"%s\"", path, text);
+            if (!evil && (n_a != n_b || memcmp(a, b, n_a * sizeof *a))) fail_msg("%s: \"%s\"", path, text);
+            rdg_tokens_free(a);
+            rdg_tokens_free(b);
+        }
+        rdg_tokenizer_destroy(t);
+        rdg_buf_finish(&r.text);
+    }
+}
+
+static void test_spans_and_control_tokens(void **state)
+{
+    static const struct {
+        const char *text;
+        rdg_template_span span;
+        int n_control;
+    } cases[] = {
+        {"<|user|>Hello<|end|>", {8, 13}, 2},  {"<|user|>Hello<|end|>", {13, 20}, 1},
+        {"<|user|>Hello<|end|>", {19, 20}, 1}, /* the user completes one */
+        {"<|user|>Hello<|end|>", {0, 1}, 1},   {"<|user|>Hello<|end|>", {0, 20}, 0},
+        {"<|user|>Hello<|end|>", {7, 14}, 0},  {"<|user|><|end|>", {8, 15}, 1},
+    };
+    (void)state;
+    rdg_error e = {0};
+    int32_t *ids;
+    size_t n;
+    rdg_tokenizer *t = open_tokenizer(DATA "/phi-3.gguf");
+    for (int i = 0; i < RDG_COUNTOF(cases); i++) {
+        size_t bytes = strlen(cases[i].text);
+        assert_ok(rdg_tokenize_spans(t, cases[i].text, bytes, &cases[i].span, 1, false, &ids, &n, &e), &e);
+        assert_int_equal(count_control(t, NULL, ids, n), cases[i].n_control);
+        rdg_tokens_free(ids);
+    }
+    const rdg_template_span wrong[][2] = {{{0, 3}, {2, 4}}, {{3, 4}, {0, 1}}, {{1, 1}, {2, 3}},
+                                          {{0, 1}, {1, 6}}, {{0, 1}, {4, 3}}, {{0, 1}, {SIZE_MAX, 2}}};
+    for (int i = 0; i < RDG_COUNTOF(wrong); i++) {
+        assert_error(rdg_tokenize_spans(t, "Hello", 5, wrong[i], 2, false, &ids, &n, &e), RDG_E_ARGUMENT, &e,
+                     "span ");
+        assert_null(ids);
+    }
+    rdg_tokenizer_destroy(t);
+}
+
+static bool ends_before(const void *user, int32_t id, size_t start, size_t end)
+{
+    (void)id, (void)start;
+    return end <= *(const size_t *)user;
+}
+
+/* Where the longest token may not be, a shorter one may. */
+static void test_shorter_tokens(void **state)
+{
+    (void)state;
+    rdg_error e = {0};
+    rdg_special s;
+    rdg_special_part *parts;
+    size_t n, limit = 3;
+    assert_true(rdg_special_init(&s));
+    assert_true(rdg_special_add(&s, "<a>b", 4, 1) && rdg_special_add(&s, "<a>", 3, 2));
+    rdg_special_seal(&s);
+    const rdg_special_filter f = {.accepts = ends_before, .user = &limit};
+    for (int k = 0; k < 2; k++) {
+        assert_ok(rdg_special_split(&s, "<a>b", 4, k ? &f : NULL, &parts, &n, &e), &e);
+        assert_int_equal(n, k ? 2 : 1);
+        assert_int_equal(parts[0].id, k ? 2 : 1);
+        rdg_free(parts);
+    }
+    rdg_special_finish(&s);
+}
+
 /* Files that lie
  * ---------------------------------------------------------------------------------------------- */
 
@@ -693,11 +843,19 @@ static void test_long_word(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference_vectors), cmocka_unit_test(test_more_reference_vectors),
-        cmocka_unit_test(test_folders),           cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_stream_bytes),      cmocka_unit_test(test_special),
-        cmocka_unit_test(test_lying_files),       cmocka_unit_test(test_no_bos),
-        cmocka_unit_test(test_unigram_unknown),   cmocka_unit_test(test_long_word),
+        cmocka_unit_test(test_reference_vectors),
+        cmocka_unit_test(test_more_reference_vectors),
+        cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_stream_bytes),
+        cmocka_unit_test(test_special),
+        cmocka_unit_test(test_spans),
+        cmocka_unit_test(test_spans_and_control_tokens),
+        cmocka_unit_test(test_shorter_tokens),
+        cmocka_unit_test(test_lying_files),
+        cmocka_unit_test(test_no_bos),
+        cmocka_unit_test(test_unigram_unknown),
+        cmocka_unit_test(test_long_word),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
