@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "format/names.h"
 #include "template.h"
 
 #include <string.h>
@@ -11,7 +12,7 @@
 enum { TEMPLATE_LIMIT_BYTES = 1 << 20, MESSAGES_LIMIT_BYTES = 1 << 28 };
 
 typedef struct options {
-    const char *messages, *bos, *eos, *now;
+    const char *messages, *bos, *eos, *now, *template;
 } options;
 
 static const options defaults = {0};
@@ -19,6 +20,8 @@ static const options defaults = {0};
 static const cli_option table[] = {
     {"--messages", NULL, "FILE", CLI_STRING, offsetof(options, messages), 0, 0,
      "JSON: {\"messages\": […], \"tools\": […], \"add_generation_prompt\": true} (- = standard input)"},
+    {"--template", NULL, "NAME", CLI_STRING, offsetof(options, template), 0, 0,
+     "one of the model's named templates (default: its template without a name)"},
     {"--bos", NULL, "S", CLI_STRING, offsetof(options, bos), 0, 0,
      "text of bos_token (default: the model's, or nothing)"},
     {"--eos", NULL, "S", CLI_STRING, offsetof(options, eos), 0, 0,
@@ -28,15 +31,48 @@ static const cli_option table[] = {
     {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
 };
 
-rdg_err cli_template_of_model(const rdg_gguf *g, rdg_template **out, rdg_error *e)
+#define TEMPLATE_KEY "tokenizer.chat_template"
+
+/* "; it has the templates a, b" */
+static void list_names(const rdg_gguf *g, rdg_buf *out)
+{
+    static const char prefix[] = TEMPLATE_KEY ".";
+    size_t n = sizeof prefix - 1;
+    const char *before = "; its templates are ";
+    if (rdg_gguf_find(g, TEMPLATE_KEY)) {
+        rdg_buf_printf(out, "%s'default'", before);
+        before = ", ";
+    }
+    for (int64_t i = 0; i < rdg_gguf_n_kv(g); i++) {
+        rdg_str key = rdg_gguf_kv_at(g, i)->key;
+        if (key.n <= n || memcmp(key.p, prefix, n) != 0) continue;
+        rdg_buf_printf(out, "%s%s", before, rdg_quote(key.p + n, key.n - n).text);
+        before = ", ";
+    }
+}
+
+rdg_err cli_template_of_model(const rdg_gguf *g, const char *name, rdg_template **out, rdg_error *e)
 {
     rdg_str text;
+    rdg_buf names;
+    char key[256];
     *out = NULL;
-    rdg_err err = rdg_gguf_get_str(g, "tokenizer.chat_template", &text, e);
-    if (err == RDG_E_NOT_FOUND)
-        return rdg_fail(e, err, "'%s' has no tokenizer.chat_template; give a template as a file",
-                        rdg_gguf_path(g));
-    return err ? err : rdg_template_compile(text.p, text.n, NULL, out, e);
+    if (name && strlen(name) > sizeof key - sizeof TEMPLATE_KEY - 1)
+        return rdg_fail(e, RDG_E_ARGUMENT, "--template: %zu characters are no template's name", strlen(name));
+    snprintf(key, sizeof key, "%s%s%s", TEMPLATE_KEY, name ? "." : "", name ? name : "");
+    rdg_err err = rdg_gguf_get_str(g, key, &text, e);
+    /* In a list of templates, "default" is the one that GGUF stores without a name. */
+    if (err == RDG_E_NOT_FOUND && name && !strcmp(name, "default"))
+        err = rdg_gguf_get_str(g, TEMPLATE_KEY, &text, e);
+    if (err != RDG_E_NOT_FOUND) return err ? err : rdg_template_compile(text.p, text.n, NULL, out, e);
+    rdg_buf_init(&names);
+    list_names(g, &names);
+    err = rdg_fail(e, err, "'%s' has no %s%s%s", rdg_gguf_path(g), key, names.data ? names.data : "",
+                   names.data ? " (--template)"
+                   : name     ? ""
+                              : "; give a template as a file");
+    rdg_buf_finish(&names);
+    return err;
 }
 
 char *cli_token_text(const rdg_tokenizer *t, int32_t id)
@@ -80,7 +116,8 @@ static bool is_gguf(const char *path)
 }
 
 /* The compiled template, and bos and eos as the model has them. */
-static rdg_err load(cli *c, const char *path, rdg_template **t, char **bos, char **eos, rdg_error *e)
+static rdg_err load(cli *c, const char *path, const char *name, rdg_template **t, char **bos, char **eos,
+                    rdg_error *e)
 {
     rdg_gguf *g = NULL;
     rdg_tokenizer *tokenizer = NULL;
@@ -89,9 +126,12 @@ static rdg_err load(cli *c, const char *path, rdg_template **t, char **bos, char
     rdg_err err;
     if (is_gguf(path)) {
         err = rdg_gguf_open(path, &c->log, &g, e);
-        if (!err) err = cli_template_of_model(g, t, e);
+        if (!err) err = cli_template_of_model(g, name, t, e);
         if (!err) err = rdg_tokenizer_create(g, &c->log, &tokenizer, e);
         if (err == RDG_E_NOT_FOUND && *t) err = RDG_OK; /* no tokenizer: no texts */
+    } else if (name) {
+        err = rdg_fail(e, RDG_E_ARGUMENT,
+                       "--template chooses among a model's templates, '%s' is no GGUF file", path);
     } else {
         err = rdg_file_read(path, TEMPLATE_LIMIT_BYTES, true, &text, &n, e);
         if (!err) err = rdg_template_compile(text, n, NULL, t, e);
@@ -120,7 +160,7 @@ static int run(cli *c, void *opts)
     if (!o->messages) return cli_usage(c, "give the conversation with --messages FILE.json");
     if (o->now && !parse_now(o->now, &now))
         return cli_usage(c, "--now '%s' is not a time 'YYYY-MM-DD hh:mm:ss'", o->now);
-    rdg_err err = load(c, c->args[0], &t, &bos, &eos, &e);
+    rdg_err err = load(c, c->args[0], o->template, &t, &bos, &eos, &e);
     if (!err) err = rdg_file_read(o->messages, MESSAGES_LIMIT_BYTES, true, &json, &n_json, &e);
     if (!err) {
         rdg_template_input in = {.json = json,

@@ -1,4 +1,5 @@
 #include "generate.h"
+#include "stop_text.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -91,16 +92,23 @@ rdg_err cli_prefill(const cli_generate_params *p, const int32_t *prompt, size_t 
 
 typedef struct emitter {
     const cli_generate_params *p;
-    bool stopped;
+    cli_stop_text stop;
+    bool stopped, no_memory;
     int native; /* errno of the write that failed */
 } emitter;
 
-static void emit(void *user, const char *text, size_t n)
+static void pass_on(void *user, const char *text, size_t n)
 {
     emitter *m = user;
     if (!n || m->stopped || !m->p->on_text(m->p->user, text, n)) return;
     m->native = errno;
     m->stopped = true;
+}
+
+static void emit(void *user, const char *text, size_t n)
+{
+    emitter *m = user;
+    if (!cli_stop_feed(&m->stop, text, n, pass_on, m)) m->no_memory = true;
 }
 
 /* A token's text; where there is no tokenizer, its number is all there is to show. */
@@ -129,6 +137,11 @@ static rdg_err one_token(const cli_generate_params *p, cli_generation *g, rdg_st
         return RDG_OK;
     }
     if ((err = show(p, stream, token, m))) return err;
+    if (m->no_memory) return rdg_fail(e, RDG_E_NOMEM, "no memory for the text");
+    if (m->stop.ended) {
+        g->finish_reason = "stop";
+        return RDG_OK;
+    }
     if (m->stopped) return rdg_fail_errno(e, RDG_E_IO, m->native, "cannot write standard output");
     if (p->max_tokens >= 0 && (int64_t)g->n_tokens >= p->max_tokens) {
         g->finish_reason = "length";
@@ -146,6 +159,7 @@ rdg_err cli_generate(const cli_generate_params *p, cli_generation *g, rdg_error 
     emitter m = {.p = p};
     rdg_stream stream;
     double start = rdg_clock_seconds();
+    cli_stop_init(&m.stop, p->stop_text);
     rdg_stream_init(&stream, p->tokenizer);
     stream.started = true; /* what is generated continues the prompt: its leading space is text */
     g->finish_reason = "length";
@@ -160,6 +174,8 @@ rdg_err cli_generate(const cli_generate_params *p, cli_generation *g, rdg_error 
             err = rdg_session_eval(p->session, &g->tokens[g->n_tokens - 1], 1, RDG_LOGITS_LAST, e);
     }
     if (!err) rdg_stream_finish(&stream, emit, &m);
+    if (!err) cli_stop_flush(&m.stop, pass_on, &m);
+    cli_stop_finish(&m.stop);
     g->seconds = rdg_clock_seconds() - start;
     return err;
 }

@@ -82,6 +82,7 @@ typedef struct cli_generate_params {
         *tokenizer;     /* NULL: there is none; tokens are shown as " 123", and none ends a text */
     int64_t max_tokens; /* -1 = until an end token or the context is full */
     bool ignore_end, show_special;
+    const char *stop_text; /* ends a text like an end token does, and is not shown; NULL: none */
     bool shift; /* a full context loses its oldest tokens behind the first n_keep, instead of ending the text
                  */
     int64_t n_keep;                                         /* below the context */

@@ -25,8 +25,16 @@ class Chat(e2e.Case):
         config["chat_template"] = CHATML.decode()
         cls.write("own/tokenizer_config.json", json.dumps(config).encode())
         cls.model = cls.path("own.gguf")
-        subprocess.run([e2e.RIDGE, "convert", cls.path("own"), "-o", cls.model, "-q"], check=True,
-                           stdout=subprocess.DEVNULL)
+        cls.convert("own", cls.model)
+        config["chat_template"] = [{"name": "default", "template": CHATML.decode()},
+                                   {"name": "brief", "template": "{% for m in messages %}{{ m.content }}>{% endfor %}"}]
+        cls.write("own/tokenizer_config.json", json.dumps(config).encode())
+        cls.named = cls.path("named.gguf")
+        cls.convert("own", cls.named)
+
+    @classmethod
+    def convert(cls, folder, out):
+        subprocess.run([e2e.RIDGE, "convert", cls.path(folder), "-o", out, "-q"], check=True, stdout=subprocess.DEVNULL)
 
 
 class Template(Chat):
@@ -54,6 +62,17 @@ class Template(Chat):
         """Template and token texts of a GGUF file; ridge-tiny itself has no template."""
         self.assertIn("chat_template", self.ridge("template", self.tiny, "--messages", "m.json", code=REJECTED).err)
         self.assertEqual(self.ridge("template", self.model, "--messages", "m.json").out, "<|begin_of_text|>" + RENDERED)
+
+    def test_named_templates(self):
+        args = ["template", self.named, "--messages", "m.json"]
+        self.assertEqual(self.ridge(*args, "--template", "brief").out, "Grüße <|im_end|>>")
+        self.assertEqual(self.ridge(*args, "--template", "default").out, "<|begin_of_text|>" + RENDERED)
+        err = self.ridge(*args, "--template", "none", code=REJECTED).err
+        self.assertIn("tokenizer.chat_template.none", err)
+        self.assertIn("'brief'", err)
+        self.assertIn("'default'", err)
+        self.assertIn("brief", self.ridge("chat", self.named, "--template", "none", stdin=b"Hi\n", code=REJECTED).err)
+        self.assertIn("no GGUF", self.ridge("template", "chatml.jinja", "--template", "brief", "--messages", "m.json", code=USAGE).err)
 
     def test_what_is_wrong_is_said(self):
         self.ridge("template", "chatml.jinja", code=USAGE)
@@ -135,9 +154,52 @@ class Conversation(Chat):
                 self.assertEqual(len(r.counts), 1)
         self.ridge("chat", self.model, "--json", code=USAGE)
 
+    def endless(self):
+        """Options that keep a reply from ending."""
+        return [f"--logit-bias={i}=-100" for i in self.ridge("tokenize", self.model, "<|endoftext|><|im_end|>", "--no-bos", "--json").json["ids"]]
+
     def test_a_full_context_is_said(self):
-        ends = [f"--logit-bias={i}=-100" for i in self.ridge("tokenize", self.model, "<|endoftext|><|im_end|>", "--no-bos", "--json").json["ids"]]
-        self.assertIn("context of 32 is full", self.chat("Hi", args=["-c", "32", "-n", "-1", *ends]).err)
+        err = self.chat("Hi", args=["-c", "32", "-n", "-1", *self.endless()]).err
+        self.assertIn("context of 32 is full", err)
+        self.assertIn("--shift", err)
+
+    def test_a_state_goes_on_at_once(self):
+        """The conversation and the cache in one file: nothing is evaluated twice."""
+        whole = self.chat("Once upon a time", "And then?", "/save g.json", args=["--system", "Tell a story."])
+        self.chat("Once upon a time", "/save-state s.state", args=["--system", "Tell a story."])
+        later = self.chat("/load s.state", "And then?", "/save h.json", args=["--system", "Something else."])
+        self.assertEqual(self.saved("g.json"), self.saved("h.json"))
+        self.assertEqual(later.counts[0], whole.counts[1])
+        self.assertIn("loaded 3 messages", later.err)
+        # A state of `run` has no conversation, one of another model does not fit; the talk goes on.
+        self.ridge("run", self.model, "-p", "a", "-n", "1", "--kv-type", "f32", "--save-state", "run.state")
+        for name, word, args in (("run.state", "--load-state", ()), ("s.state", "--kv-type", ("--kv-type", "f16"))):
+            r = self.chat(f"/load {name}", "Hi", args=args, code=REJECTED)
+            self.assertIn(word, r.err)
+            self.assertEqual(len(r.counts), 1)
+
+    def test_shift_leaves_out_the_oldest_messages(self):
+        talk = [f"This is message number {i} of a long talk." for i in range(8)]
+        args = ["--system", "A dog ran.", "-c", "128"]
+        self.assertIn("--shift", self.chat(*talk, args=args, code=REJECTED).err)
+        r = self.chat(*talk, "/save long.json", args=[*args, "--shift"])
+        self.assertEqual(len(r.counts), 8)
+        self.assertRegex(r.err, "the oldest [24] messages are left out")
+        saved = json.loads(e2e.read(self.path("long.json")))
+        self.assertEqual(len(saved["messages"]), 17, "all of it is saved")
+        left_out = saved["n_left_out"]
+        self.assertGreaterEqual(left_out, 2)
+        self.assertTrue(all(prompt <= 96 for prompt, _, _ in r.counts))
+        # The last reply is that of the shorter conversation.
+        self.write("short.json", json.dumps({"messages": saved["messages"][:1] + saved["messages"][1 + left_out:-1]}).encode())
+        short = self.chat("/load short.json", "/regen", "/save short2.json", args=args)
+        self.assertEqual(self.saved("short2.json")[-1], saved["messages"][-1])
+        self.assertEqual(short.counts[0][0], r.counts[-1][0])
+
+    def test_shift_in_the_middle_of_a_reply(self):
+        r = self.chat("Hi", "And then?", args=["-c", "48", "-n", "100", "--shift", *self.endless()])
+        self.assertEqual([c[2] for c in r.counts], [100, 100])
+        self.assertIn("behind the system message are dropped", r.err)
 
     def test_without_a_template_chatml_and_a_warning(self):
         r = self.chat("Hi", model=self.tiny)
@@ -145,8 +207,7 @@ class Conversation(Chat):
         self.assertEqual(r.out, self.chat("Hi").out)
 
     def test_interrupt_stops_the_reply_and_not_the_program(self):
-        ends = [f"--logit-bias={i}=-100" for i in self.ridge("tokenize", self.model, "<|endoftext|><|im_end|>", "--no-bos", "--json").json["ids"]]
-        p = subprocess.Popen([e2e.RIDGE, "chat", self.model, "-c", "4096", *ends], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        p = subprocess.Popen([e2e.RIDGE, "chat", self.model, "-c", "4096", *self.endless()], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, bufsize=0, cwd=self.folder, env=e2e.ENVIRONMENT)
         p.stdin.write(b"Hello\n")
         p.stdout.read(1)

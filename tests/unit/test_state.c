@@ -219,6 +219,34 @@ static void it_goes_on_as_if_nothing_had_happened(void **state)
     goes_on("cpu", WINDOW, RDG_TYPE_Q8_0, RDG_TYPE_F16);
 }
 
+/* Caches of one sequence in two places. */
+static void divided(void)
+{
+    rdg_error e = {0};
+    int32_t prompt[30];
+    rdg_session *a, *b = session(WINDOW, RDG_TYPE_F16, 96, 8);
+    rdg_session_params p = {.n_ctx = 96,
+                            .n_batch = 8,
+                            .n_threads = 1,
+                            .kv_type_k = RDG_TYPE_F16,
+                            .kv_type_v = RDG_TYPE_F16,
+                            .device = "vulkan",
+                            .gpu_layers = 3};
+    random_tokens(WINDOW, prompt, 30);
+    assert_ok(rdg_session_create(models[WINDOW], &p, &a, &e), &e);
+    rdg_placement places[RDG_PLACEMENTS_MAX];
+    assert_int_equal(rdg_session_placements(a, places), 2);
+    assert_ok(rdg_session_eval(a, prompt, 30, RDG_LOGITS_LAST, &e), &e);
+    assert_ok(rdg_session_save_state(a, state_path, NULL, 0, &e), &e);
+    assert_ok(rdg_session_load_state(b, state_path, NULL, NULL, &e), &e);
+    go_on_alike(a, b, 5, false);
+    assert_ok(rdg_session_load_state(a, state_path, NULL, NULL, &e), &e);
+    assert_ok(rdg_session_load_state(b, state_path, NULL, NULL, &e), &e);
+    go_on_alike(a, b, 5, false);
+    rdg_session_destroy(a);
+    rdg_session_destroy(b);
+}
+
 static void it_goes_on_on_a_gpu(void **state)
 {
     (void)state;
@@ -231,6 +259,7 @@ static void it_goes_on_on_a_gpu(void **state)
     for (int t = 0; t < RDG_COUNTOF(cache_types); t++)
         goes_on("vulkan", WINDOW, cache_types[t], cache_types[t]);
     goes_on("vulkan", LLAMA, RDG_TYPE_F16, RDG_TYPE_F16);
+    divided();
 }
 
 typedef struct picks {
