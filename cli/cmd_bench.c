@@ -297,14 +297,15 @@ static double slower_half(const rdg_load_times *t)
 static json_t *load_json(const rdg_load_times *t)
 {
     double bytes = (double)t->bytes;
-    return json_pack(
-        "{s:o, s:{s:o, s:o, s:o}, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o}", "bytes", cli_real(bytes),
-        "seconds", "median", cli_real(t->seconds), "min", cli_real(t->min_seconds), "max",
-        cli_real(t->max_seconds), "reserve_seconds", cli_real(t->reserve_seconds), "bytes_per_second",
-        cli_real(bytes / t->seconds), "read_bytes_per_second", cli_real(bytes / t->read_seconds),
-        "fill_bytes_per_second", cli_real(bytes / t->fill_seconds), "copy_bytes_per_second",
-        cli_real(bytes / t->copy_seconds), "fraction_of_slower", cli_real(slower_half(t) / t->seconds),
-        "n_threads", t->n_threads, "staging_bytes", cli_real((double)t->staging_bytes));
+    return json_pack("{s:o, s:{s:o, s:o, s:o}, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:b}", "bytes",
+                     cli_real(bytes), "seconds", "median", cli_real(t->seconds), "min",
+                     cli_real(t->min_seconds), "max", cli_real(t->max_seconds), "reserve_seconds",
+                     cli_real(t->reserve_seconds), "bytes_per_second", cli_real(bytes / t->seconds),
+                     "read_bytes_per_second", cli_real(bytes / t->read_seconds), "fill_bytes_per_second",
+                     cli_real(bytes / t->fill_seconds), "copy_bytes_per_second",
+                     cli_real(bytes / t->copy_seconds), "fraction_of_slower",
+                     cli_real(slower_half(t) / t->seconds), "n_threads", t->n_threads, "staging_bytes",
+                     cli_real((double)t->staging_bytes), "from_map", t->from_map);
 }
 
 static void print_load(const rdg_load_times *t)
@@ -312,11 +313,14 @@ static void print_load(const rdg_load_times *t)
     double gb = (double)t->bytes / 1e9;
     printf("  load    %6.3f GB in %.3f s (%.3f … %.3f), %.3f s of it for buffers: %.1f GB/s = %.0f %% of the "
            "slower "
-           "half\n"
-           "          reading alone %.1f GB/s (%.1f with rows turned), copying alone %.1f GB/s, %d threads\n",
+           "half\n",
            gb, t->seconds, t->min_seconds, t->max_seconds, t->reserve_seconds, gb / t->seconds,
-           slower_half(t) / t->seconds * 100, gb / t->read_seconds, gb / t->fill_seconds,
-           gb / t->copy_seconds, t->n_threads);
+           slower_half(t) / t->seconds * 100);
+    printf("          reading alone %.1f GB/s (%.1f with rows turned), copying alone %.1f GB/s; %d threads, "
+           "from the "
+           "%s\n",
+           gb / t->read_seconds, gb / t->fill_seconds, gb / t->copy_seconds, t->n_threads,
+           t->from_map ? "map" : "file");
 }
 
 static json_t *speeds_json(const speeds *s)
@@ -483,7 +487,8 @@ const cli_command cmd_bench = {
         "staging memory. In JSON: load{bytes, seconds{median,min,max}, reserve_seconds (making the\n"
         "buffers, part of seconds), bytes_per_second, read_bytes_per_second, fill_bytes_per_second\n"
         "(reading with rows laid out for the kernels), copy_bytes_per_second, fraction_of_slower\n"
-        "(of the slower of reading and copying), n_threads, staging_bytes}.\n\n"
+        "(of the slower of reading and copying), n_threads, staging_bytes, from_map (read from the map\n"
+        "rather than with system calls, which proved slower)}.\n\n"
         "--timeline decodes with timestamps at both ends of every launch and says how much of the time\n"
         "between the first and the last the device was idle: between the launches of a token, and between\n"
         "tokens. Launches that run side by side count once. A launch counts as busy from the moment the\n"

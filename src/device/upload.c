@@ -34,7 +34,12 @@ typedef struct reader {
     double fill_seconds, wait_seconds;
 } reader;
 
-/* `mutex` guards everything below it, and the device. */
+/* What a way to read has cost so far. */
+typedef struct way {
+    double bytes, seconds;
+} way;
+enum { WAY_FILE, WAY_MAP, N_WAYS };
+
 typedef struct job {
     rdg_device *device;
     const rdg_upload_piece *pieces;
@@ -44,14 +49,16 @@ typedef struct job {
     reader *readers;
     int n_readers;
     double total;
-    pthread_mutex_t mutex;
-    size_t next; /* where the next slot begins */
-    uint64_t next_offset;
     slot *slots;
     int n_slots;
-    int *queue; /* slots in the order of their copies, those never used first: a ring of n_slots */
+    pthread_mutex_t mutex; /* of what follows */
+    size_t next;           /* where the next slot begins */
+    uint64_t next_offset;
+    int *queue; /* slots that no thread holds, those whose copies end first in front: a ring of n_slots */
     int first, n_queued;
-    uint64_t bytes, staging_bytes;
+    uint64_t bytes;
+    int n_started; /* slots */
+    way ways[N_WAYS];
     rdg_err rc;
     rdg_error error;
 } job;
@@ -95,13 +102,13 @@ static rdg_err fill_rows(reader *r, const part *p, char *out, bool from_file, rd
     return RDG_OK;
 }
 
-static rdg_err fill(const job *j, reader *r, char *host, rdg_error *e)
+static rdg_err fill(const job *j, reader *r, char *host, int how, rdg_error *e)
 {
     rdg_err rc = RDG_OK;
     for (size_t i = 0; i < r->n_parts && !rc; i++) {
         const part *p = &r->parts[i];
         const rdg_upload_piece *piece = p->piece;
-        bool from_file = piece->file && piece->file->fd >= 0 && !j->o.from_map;
+        bool from_file = piece->file && piece->file->fd >= 0 && how == WAY_FILE;
         if (piece->row_bytes && !j->o.skip_rewrite)
             rc = fill_rows(r, p, host + p->at, from_file, e);
         else if (from_file)
@@ -112,8 +119,19 @@ static rdg_err fill(const job *j, reader *r, char *host, rdg_error *e)
     return rc;
 }
 
-/* The ring; called with the mutex held
- * ------------------------------------------------------------------------ */
+/* Which is faster, a system call that copies or page faults of a map, depends on the kernel and on what
+ * stands between it and the machine: the first slots go both ways in turns, later ones the way that was
+ * faster. */
+static int choose_way(const job *j)
+{
+    const way *f = &j->ways[WAY_FILE], *m = &j->ways[WAY_MAP];
+    if (j->o.way) return j->o.way == RDG_UPLOAD_MAP ? WAY_MAP : WAY_FILE;
+    if (f->bytes == 0 || m->bytes == 0) return j->n_started % 2 ? WAY_MAP : WAY_FILE;
+    return f->bytes * m->seconds >= m->bytes * f->seconds ? WAY_FILE : WAY_MAP;
+}
+
+/* The ring
+ * ---------------------------------------------------------------------------------------------------- */
 
 /* The parts of the next slot; false when nothing is left. */
 static bool cut(job *j, reader *r)
@@ -133,15 +151,51 @@ static bool cut(job *j, reader *r)
     return r->n_parts > 0;
 }
 
-static rdg_err make_slot(job *j, slot *s, rdg_error *e)
+/* Work and a slot for it; NULL when there is none or something has failed. A slot is always there: there are
+ * more of them than threads, and each thread holds one at most. */
+static slot *start_slot(job *j, reader *r, int *how)
+{
+    slot *s = NULL;
+    pthread_mutex_lock(&j->mutex);
+    if (!j->rc && cut(j, r)) {
+        s = &j->slots[j->queue[j->first]];
+        j->first = (j->first + 1) % j->n_slots;
+        j->n_queued--;
+        *how = choose_way(j);
+        j->n_started++;
+    }
+    pthread_mutex_unlock(&j->mutex);
+    return s;
+}
+
+/* Returns the bytes that are over. */
+static double end_slot(job *j, const reader *r, const slot *s, int how, double seconds, rdg_err rc,
+                       const rdg_error *e)
+{
+    pthread_mutex_lock(&j->mutex);
+    j->queue[(j->first + j->n_queued++) % j->n_slots] = (int)(s - j->slots);
+    if (rc && !j->rc) {
+        j->rc = rc;
+        j->error = *e;
+    }
+    uint64_t bytes = 0;
+    for (size_t k = 0; k < r->n_parts; k++) bytes += r->parts[k].bytes;
+    j->bytes += bytes;
+    j->ways[how].bytes += (double)bytes;
+    j->ways[how].seconds += seconds;
+    double done = (double)j->bytes;
+    pthread_mutex_unlock(&j->mutex);
+    return done;
+}
+
+static rdg_err make_slot(const job *j, slot *s, rdg_error *e)
 {
     rdg_err rc = rdg_buffer_create(j->device, j->o.uncached ? RDG_MEMORY_UPLOAD : RDG_MEMORY_READBACK,
                                    j->o.slot_bytes, "staging", &s->staging, e);
-    if (!rc) j->staging_bytes += j->o.slot_bytes;
     return rc ? rc : rdg_list_create(j->device, 1, 0, "upload", &s->list, e);
 }
 
-static rdg_err send(job *j, reader *r, slot *s, rdg_error *e)
+static rdg_err send(const job *j, const reader *r, slot *s, rdg_error *e)
 {
     rdg_err rc = s->done.value ? rdg_list_reset(s->list, e) : RDG_OK;
     if (rc) return rc;
@@ -152,34 +206,18 @@ static rdg_err send(job *j, reader *r, slot *s, rdg_error *e)
     return rc ? rc : rdg_submit(j->device, s->list, NULL, 0, &s->done, e);
 }
 
-/* The slot whose copy was submitted first, when that is over. One is always there: there are more slots than
- * threads, and each thread holds one at most. */
-static slot *take_slot(job *j, reader *r)
+static rdg_err use_slot(const job *j, reader *r, slot *s, int how, double *seconds, rdg_error *e)
 {
     double start = rdg_clock_seconds();
-    int k = j->queue[j->first];
-    j->first = (j->first + 1) % j->n_slots;
-    j->n_queued--;
-    slot *s = &j->slots[k];
-    while (!rdg_event_done(j->device, s->done)) { /* a loss ends the waiting as well */
-        pthread_mutex_unlock(&j->mutex);
+    while (!rdg_event_done(j->device, s->done)) /* a loss ends the waiting as well */
         nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
-        pthread_mutex_lock(&j->mutex);
-    }
     r->wait_seconds += rdg_clock_seconds() - start;
-    return s;
-}
-
-static void put_slot(job *j, const slot *s)
-{
-    j->queue[(j->first + j->n_queued++) % j->n_slots] = (int)(s - j->slots);
-}
-
-static void keep_error(job *j, rdg_err rc, const rdg_error *e)
-{
-    if (!rc || j->rc) return;
-    j->rc = rc;
-    j->error = *e;
+    rdg_err rc = s->staging ? RDG_OK : make_slot(j, s, e);
+    start = rdg_clock_seconds();
+    if (!rc && !j->o.skip_fill) rc = fill(j, r, rdg_buffer_host(s->staging), how, e);
+    *seconds = rdg_clock_seconds() - start;
+    r->fill_seconds += *seconds;
+    return rc || j->o.skip_copy ? rc : send(j, r, s, e);
 }
 
 static void read_thread(void *ctx, int thread, int n_threads)
@@ -189,31 +227,28 @@ static void read_thread(void *ctx, int thread, int n_threads)
     if (thread >= j->n_readers) return;
     reader *r = &j->readers[thread];
     rdg_error e = {0};
-    pthread_mutex_lock(&j->mutex);
-    while (!j->rc && cut(j, r)) {
-        slot *s = take_slot(j, r);
-        rdg_err rc = s->staging ? RDG_OK : make_slot(j, s, &e);
-        if (!rc && !j->o.skip_fill) {
-            char *host = rdg_buffer_host(s->staging);
-            pthread_mutex_unlock(&j->mutex);
-            double start = rdg_clock_seconds();
-            rc = fill(j, r, host, &e);
-            r->fill_seconds += rdg_clock_seconds() - start;
-            pthread_mutex_lock(&j->mutex);
-        }
-        if (!rc && !j->rc && !j->o.skip_copy) rc = send(j, r, s, &e);
-        keep_error(j, rc, &e);
-        put_slot(j, s);
-        for (size_t k = 0; k < r->n_parts; k++) j->bytes += r->parts[k].bytes;
-        double done = (double)j->bytes;
-        if (thread != 0) continue; /* the log is the caller's */
-        pthread_mutex_unlock(&j->mutex);
-        int stop = rdg_log_progress(j->log, "upload", done, j->total);
-        rc = stop ? rdg_fail(&e, RDG_E_CANCELLED, "the upload was stopped") : RDG_OK;
+    int how;
+    for (slot *s; (s = start_slot(j, r, &how));) {
+        double seconds = 0;
+        rdg_err rc = use_slot(j, r, s, how, &seconds, &e);
+        double done = end_slot(j, r, s, how, seconds, rc, &e);
+        if (thread != 0 || rc) continue; /* the log is the caller's */
+        if (!rdg_log_progress(j->log, "upload", done, j->total)) continue;
+        rc = rdg_fail(&e, RDG_E_CANCELLED, "the upload was stopped");
         pthread_mutex_lock(&j->mutex);
-        keep_error(j, rc, &e);
+        if (!j->rc) j->rc = rc, j->error = e;
+        pthread_mutex_unlock(&j->mutex);
     }
-    pthread_mutex_unlock(&j->mutex);
+}
+
+/* Unpinning memory takes time, too: every thread its share. */
+static void free_slots(void *ctx, int thread, int n_threads)
+{
+    job *j = ctx;
+    for (int k = thread; k < j->n_slots; k += n_threads) {
+        rdg_list_destroy(j->slots[k].list);
+        rdg_buffer_destroy(j->slots[k].staging);
+    }
 }
 
 /* Setting up
@@ -251,32 +286,43 @@ static rdg_err set_up(job *j, rdg_pool *pool, rdg_error *e)
     return RDG_OK;
 }
 
+static void run(rdg_pool *pool, rdg_pool_fn *fn, job *j)
+{
+    if (pool && j->n_readers > 1)
+        rdg_pool_run(pool, fn, j);
+    else
+        fn(j, 0, 1);
+}
+
 rdg_err rdg_upload(rdg_device *d, const rdg_upload_piece *pieces, size_t n, rdg_pool *pool,
                    const rdg_upload_options *o, const rdg_log *log, rdg_upload_stats *stats, rdg_error *e)
 {
     job j = {.device = d, .pieces = pieces, .n_pieces = n, .log = log, .mutex = PTHREAD_MUTEX_INITIALIZER};
     double start = rdg_clock_seconds();
+    rdg_upload_stats st = {0};
     if (o) j.o = *o;
     rdg_err rc = set_up(&j, pool, e);
     if (rc) goto done;
-    if (pool && j.n_readers > 1)
-        rdg_pool_run(pool, read_thread, &j);
-    else
-        read_thread(&j, 0, 1);
+    bool half = j.o.skip_fill || j.o.skip_copy; /* a rate is asked for: staging is not part of it */
+    for (int k = 0; half && k < j.n_slots && !rc; k++) rc = make_slot(&j, &j.slots[k], e);
+    if (rc) goto stop;
+    if (half) start = rdg_clock_seconds();
+    run(pool, read_thread, &j);
     rc = j.rc;
     if (rc && e) *e = j.error;
-done:
-    for (int k = 0; j.slots && k < j.n_slots; k++) { /* nothing may be freed while it is in use */
+stop:
+    for (int k = 0; k < j.n_slots; k++) { /* nothing may be freed while it is in use */
         rdg_err late = rdg_event_wait(d, j.slots[k].done, -1, rc ? NULL : e);
         if (!rc) rc = late;
+        if (j.slots[k].staging) st.staging_bytes += j.o.slot_bytes;
     }
-    double seconds = rdg_clock_seconds() - start;
-    for (int k = 0; j.slots && k < j.n_slots; k++) {
-        rdg_list_destroy(j.slots[k].list);
-        rdg_buffer_destroy(j.slots[k].staging);
-    }
-    rdg_upload_stats st = {.seconds = seconds, .bytes = j.bytes, .staging_bytes = j.staging_bytes};
+    double end = rdg_clock_seconds();
+    run(pool, free_slots, &j);
+    st.seconds = (half ? end : rdg_clock_seconds()) - start;
+done:
+    st.bytes = j.bytes;
     st.n_threads = j.n_readers;
+    st.from_map = j.ways[WAY_MAP].bytes > j.ways[WAY_FILE].bytes;
     for (int i = 0; j.readers && i < j.n_readers; i++) {
         st.fill_seconds += j.readers[i].fill_seconds / j.n_readers;
         st.wait_seconds += j.readers[i].wait_seconds / j.n_readers;

@@ -21,13 +21,20 @@ typedef struct rdg_upload_piece {
     int64_t user[2];
 } rdg_upload_piece;
 
-/* Zeros mean the usual. Leaving a half out measures the other one with the same threads, slots and pieces. */
+typedef enum rdg_upload_way {
+    RDG_UPLOAD_FASTER, /* both are tried */
+    RDG_UPLOAD_FILE,   /* system calls that read */
+    RDG_UPLOAD_MAP,    /* from the map */
+} rdg_upload_way;
+
+/* Zeros mean the usual. Leaving a half out measures the other one with the same threads, slots and pieces;
+ * the time of a half begins when all staging is there. */
 typedef struct rdg_upload_options {
     int n_threads;       /* most threads that read */
     uint64_t slot_bytes; /* of staging */
     int n_spare;         /* slots beyond one a thread: copies in flight */
     bool uncached;       /* staging in memory that the processor does not cache */
-    bool from_map;       /* read where it lies although there is a file */
+    rdg_upload_way way;  /* how files are read */
     bool skip_fill, skip_rewrite, skip_copy;
 } rdg_upload_options;
 
@@ -36,6 +43,7 @@ typedef struct rdg_upload_stats {
     double fill_seconds, wait_seconds; /* reading, waiting for a free slot: mean of the threads */
     uint64_t bytes, staging_bytes;
     int n_threads;
+    bool from_map; /* most of it */
 } rdg_upload_stats;
 
 /* Returns when everything has arrived. pool, options and stats may be NULL. */

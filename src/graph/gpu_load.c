@@ -1,5 +1,6 @@
 #include "graph/gpu_load.h"
 #include "base/clock.h"
+#include "format/gguf.h"
 #include "graph/gpu.h"
 
 #include <math.h>
@@ -18,6 +19,8 @@ static rdg_err once(rdg_device *d, const rdg_plan *p, rdg_pool *pool, const rdg_
                     double *seconds, rdg_upload_stats *st, rdg_error *e)
 {
     rdg_gpu_weights *w = NULL;
+    for (int i = 0; i < p->gguf->n_parts; i++) /* as in a fresh process: page faults are part of a load */
+        if (p->gguf->parts[i].map.fd >= 0) rdg_map_release(p->gguf->parts[i].data, p->gguf->parts[i].bytes);
     double start = rdg_clock_seconds();
     rdg_err rc = rdg_gpu_weights_create(d, p->gguf, false, &w, e);
     if (!rc) rc = rdg_gpu_weights_load(w, p, pool, o, NULL, st, e);
@@ -49,6 +52,7 @@ rdg_err rdg_gpu_measure_load(rdg_device *d, const rdg_plan *p, rdg_pool *pool, c
         out->bytes = st.bytes;
         out->staging_bytes = st.staging_bytes;
         out->n_threads = st.n_threads;
+        out->from_map = st.from_map;
         for (int k = 0; k < RDG_COUNTOF(halves) && !rc; k++) {
             rc = once(d, p, pool, halves[k].o, &ignored, &st, e);
             if (!rc) *halves[k].seconds = RDG_MIN(*halves[k].seconds, st.seconds);

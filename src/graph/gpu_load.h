@@ -8,6 +8,7 @@
 typedef struct rdg_load_times {
     uint64_t bytes, staging_bytes;
     int n_threads;
+    bool from_map;                            /* read so, for the most part */
     double reserve_seconds;                   /* making the buffers, part of the load; median */
     double seconds, min_seconds, max_seconds; /* buffers, reading and copying; median and range */
     double read_seconds;                      /* the file into staging and no further: fastest */

@@ -242,10 +242,10 @@ rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *po
     for (size_t i = 0; i < n; i++) w->arrived[tensor_index(w, missing[i])] = true;
     rdg_log_info(
         log,
-        "%zu weights, %.2f GB to the device in %.2f s: %.1f GB/s (%d threads; %.2f s reading, %.2f s "
+        "%zu weights, %.2f GB to the device in %.2f s: %.1f GB/s (%d threads; %.2f s reading the %s, %.2f s "
         "waiting for the bus)",
         n, (double)st.bytes * 1e-9, st.seconds, (double)st.bytes * 1e-9 / st.seconds, st.n_threads,
-        st.fill_seconds, st.wait_seconds);
+        st.fill_seconds, st.from_map ? "map" : "file", st.wait_seconds);
 done:
     pthread_mutex_unlock(&w->mutex);
     if (stats) *stats = st;

@@ -19,9 +19,12 @@ static void row(rdg_device *d, const rdg_plan *p, rdg_pool *pool, const rdg_uplo
     printf(
         "%-4s %-8s %3d threads %4.0f MiB slots + %2d: load %6.2f GB/s (%5.2f s, buffers %.3f s)  read %6.2f  "
         "read + turn %6.2f  copy %6.2f  share %3.0f %%\n",
-        o->from_map ? "map" : "file", o->uncached ? "uncached" : "cached", t.n_threads,
-        (double)o->slot_bytes / (1 << 20), o->n_spare, bytes / t.seconds, t.seconds, t.reserve_seconds,
-        bytes / t.read_seconds, bytes / t.fill_seconds, bytes / t.copy_seconds, slower / t.seconds * 100);
+        o->way == RDG_UPLOAD_MAP    ? "map"
+        : o->way == RDG_UPLOAD_FILE ? "file"
+                                    : "both",
+        o->uncached ? "uncached" : "cached", t.n_threads, (double)o->slot_bytes / (1 << 20), o->n_spare,
+        bytes / t.seconds, t.seconds, t.reserve_seconds, bytes / t.read_seconds, bytes / t.fill_seconds,
+        bytes / t.copy_seconds, slower / t.seconds * 100);
     fflush(stdout);
 }
 
@@ -47,7 +50,7 @@ int main(int argc, char **argv)
     for (int map = 0; map < 2; map++) {
         for (int uncached = 0; uncached < 2; uncached++) {
             rdg_upload_options o = usual;
-            o.from_map = map;
+            o.way = map ? RDG_UPLOAD_MAP : RDG_UPLOAD_FILE;
             o.uncached = uncached;
             row(d, p, pool, &o);
         }

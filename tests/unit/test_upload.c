@@ -123,7 +123,8 @@ static void everything_arrives(const char *device)
         {0},
         {.slot_bytes = SLOT, .n_spare = 1},
         {.slot_bytes = SLOT, .n_threads = 1, .uncached = true},
-        {.slot_bytes = SLOT + 100, .n_threads = 2, .from_map = true},
+        {.slot_bytes = SLOT + 100, .n_threads = 2, .way = RDG_UPLOAD_MAP},
+        {.slot_bytes = SLOT, .n_threads = 3, .way = RDG_UPLOAD_FILE},
     };
     for (int from_file = 0; from_file < 2; from_file++) {
         setting s;
@@ -171,7 +172,7 @@ static void test_failures(void **state)
     (void)state;
     setting s;
     rdg_error e = {0};
-    rdg_upload_options o = {.slot_bytes = SLOT};
+    rdg_upload_options o = {.slot_bytes = SLOT, .way = RDG_UPLOAD_FILE};
     set_up(&s, "trace", true);
     /* the file is cut while it is read */
     assert_int_equal(truncate(s.path, (off_t)s.total / 2), 0);
@@ -201,7 +202,7 @@ static void test_nth_call(void **state)
         for (int64_t nth = 1; !past; nth++) {
             setting s;
             rdg_error e = {0};
-            rdg_upload_options o = {.slot_bytes = SLOT, .n_spare = 1};
+            rdg_upload_options o = {.slot_bytes = SLOT, .n_spare = 1, .way = RDG_UPLOAD_FASTER};
             set_up(&s, "trace", true);
             int64_t before = rdg_trace_calls(s.d);
             rdg_trace_fail_at(s.d, nth, codes[c]);
