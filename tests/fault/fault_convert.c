@@ -1,7 +1,7 @@
 /* rdg_convert when the Nth allocation, write or sync fails, for every N: an error, no leak, no file. */
 #include <ridge/convert.h>
 #include "../support/support.h"
-#include "fault.h"
+#include "../support/fault.h"
 
 #include <dirent.h>
 #include <unistd.h>
@@ -43,11 +43,11 @@ static int every_fault(const char *model, int type, fault_kind kind, rdg_err exp
     for (int n = 1;; n++) {
         rdg_convert_result r;
         rdg_error e = {0};
-        long live = fault_live();
+        int64_t live = fault_live();
         assert_true(n < 10000);
-        fault_arm(kind, n);
+        fault_start(kind, n);
         rdg_err err = rdg_convert(path, out_path, &p, &r, &e);
-        bool failed = fault_disarm();
+        bool failed = fault_stop();
         rdg_convert_result_finish(&r);
         assert_int_equal(fault_live(), live);
         if (!failed) {

@@ -4,7 +4,7 @@
 #include "base/compiler.h"
 #include "base/mem.h"
 #include "../support/support.h"
-#include "fault.h"
+#include "../support/fault.h"
 
 #include <dirent.h>
 #include <unistd.h>
@@ -75,12 +75,12 @@ static void every_fault(fault_kind kind, rdg_err expected, uint64_t split_bytes)
     int n;
     for (n = 1;; n++) {
         rdg_quantize_result r;
-        long live = fault_live();
+        int64_t live = fault_live();
         assert_true(n < 10000);
         memset(&e, 0, sizeof e);
-        fault_arm(kind, n);
+        fault_start(kind, n);
         rdg_err err = rdg_quantize_file(in_path, out_path, &p, &r, &e);
-        bool faulted = fault_disarm();
+        bool faulted = fault_stop();
         if (!faulted) {
             assert_ok(err, &e);
             rdg_quantize_result_finish(&r);

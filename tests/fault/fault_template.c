@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "../support/support.h"
-#include "fault.h"
+#include "../support/fault.h"
 
 #include <jansson.h>
 
@@ -43,11 +43,11 @@ static void test_template(void **state)
     int n = 1;
     for (bool faulted = true; faulted; n++) {
         rdg_template_result got;
-        long live = fault_live();
+        int64_t live = fault_live();
         memset(&e, 0, sizeof e);
-        fault_arm(FAULT_ALLOC, n);
+        fault_start(FAULT_ALLOC, n);
         rdg_err err = render(text, n_text, json, &got, &e);
-        faulted = fault_disarm();
+        faulted = fault_stop();
         if (err) {
             if (err != RDG_E_NOMEM || e.code != err || !strstr(e.message, "memory"))
                 fail_msg("fault %d: %s: %s", n, rdg_err_name(err), e.message);
@@ -96,12 +96,12 @@ static void test_sampler(void **state)
     rdg_logit_bias bias = {3, 1};
     all_stages(&p, &breaker, &bias);
     for (int i = 0; i < N; i++) logits[i] = (float)((i * 7919) % 1009) / 100;
-    long live = fault_live();
+    int64_t live = fault_live();
     for (int n = 1;; n++) {
-        fault_arm(FAULT_ALLOC, n);
+        fault_start(FAULT_ALLOC, n);
         rdg_err err = rdg_sampler_create(&p, N, &s, &e);
         if (!err) err = rdg_sampler_accept(s, 1, &e);
-        bool faulted = fault_disarm();
+        bool faulted = fault_stop();
         if (!faulted) {
             assert_ok(err, &e);
             break;
@@ -111,12 +111,12 @@ static void test_sampler(void **state)
         rdg_sampler_destroy(s);
         assert_int_equal(fault_live(), live);
     }
-    fault_arm(FAULT_ALLOC, 1);
+    fault_start(FAULT_ALLOC, 1);
     for (int i = 0; i < 2000; i++) {
         assert_ok(rdg_sampler_pick(s, logits, &token, &e), &e);
         assert_ok(rdg_sampler_accept(s, token, &e), &e);
     }
-    assert_false(fault_disarm());
+    assert_false(fault_stop());
     rdg_sampler_destroy(s);
     assert_int_equal(fault_live(), live);
 }

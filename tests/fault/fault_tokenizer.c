@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "convert/vocab.h"
 #include "../support/support.h"
-#include "fault.h"
+#include "../support/fault.h"
 
 #include <unistd.h>
 
@@ -60,12 +60,12 @@ static void test_use(void **state)
         assert_ok(use(path, &want, &e), &e);
         for (bool faulted = true; faulted; n++) {
             result r;
-            long live = fault_live();
+            int64_t live = fault_live();
             assert_true(n < 20000);
             memset(&e, 0, sizeof e);
-            fault_arm(FAULT_ALLOC, n);
+            fault_start(FAULT_ALLOC, n);
             rdg_err err = use(path, &r, &e);
-            faulted = fault_disarm();
+            faulted = fault_stop();
             if (err) {
                 if (err != RDG_E_NOMEM || e.code != err || !e.message[0])
                     fail_msg("%s: fault %d: %s: %s", files[f], n, rdg_err_name(err), e.message);
@@ -116,11 +116,11 @@ static void test_convert(void **state)
         snprintf(dir, sizeof dir, DATA "%s", folders[f]);
         assert_ok(convert(dir, out, &e), &e);
         for (bool faulted = true; faulted; n += 1 + n / 30) {
-            long live = fault_live();
+            int64_t live = fault_live();
             memset(&e, 0, sizeof e);
-            fault_arm(FAULT_ALLOC, n);
+            fault_start(FAULT_ALLOC, n);
             rdg_err err = convert(dir, out, &e);
-            faulted = fault_disarm();
+            faulted = fault_stop();
             if (err && (err != RDG_E_NOMEM || e.code != err || !e.message[0]))
                 fail_msg("%s: fault %d: %s: %s", folders[f], n, rdg_err_name(err), e.message);
             failed += err != RDG_OK;

@@ -20,8 +20,8 @@ static int count_files(void)
 {
     struct dirent **entries;
     int n = scandir(dir, &entries, NULL, NULL);
-    for (int i = 0; i < n; i++) free(entries[i]);
-    if (n >= 0) free(entries);
+    for (int i = 0; i < n; i++) fault_free_foreign(entries[i]);
+    if (n >= 0) fault_free_foreign(entries);
     return n - 2;
 }
 
