@@ -2,11 +2,13 @@
 // matmul for many tokens on matrix units: weights are turned to f16 on their way into workgroup memory, products are
 // 16 x 16 x 16 with f32 sums.
 //
-//   workgroup: 128 rows x 128 tokens, 8 subgroups of 64 rows x 32 tokens (4 x 2 matrices each)
-//   step: 32 columns; while it multiplies one pair of tiles a thread holds the next 16 weights and 16 activations in
-//   registers and puts them into the other pair afterwards
+//   workgroup: 128 rows x 128 tokens, 8 subgroups of 64 rows x 32 tokens (4 x 2 matrices each);
+//              SMALL: 64 x 64, 4 subgroups of 32 x 32, for products that would leave most of the device idle
+//   step: 64 columns; while it multiplies them a thread holds its part of the next ones in registers and puts it into
+//         workgroup memory afterwards. One tile each and two barriers a step: a second pair of tiles would only fit
+//         with half the columns, which was slower (README)
 //
-// Rows of a tile are padded to 80 bytes: eight rows of 16 bytes meet all banks.
+// Rows of a tile are padded to 144 bytes: eight rows of 16 bytes meet all banks.
 // EMULATED: the same kernel without matrix units, to test everything around them on any device.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
@@ -19,7 +21,17 @@
 #extension GL_KHR_memory_scope_semantics : require
 #endif
 
-layout(local_size_x = 256) in;
+#if defined(EMULATED)
+const uint BM = 32, BN = 32, WM = 16, WN = 16; // workgroup memory of the smallest devices
+#define THREADS 256
+#elif defined(SMALL)
+const uint BM = 64, BN = 64, WM = 32, WN = 32;
+#define THREADS 128
+#else
+const uint BM = 128, BN = 128, WM = 64, WN = 32;
+#define THREADS 256
+#endif
+layout(local_size_x = THREADS) in;
 layout(constant_id = 0) const uint TYPE = 12;
 layout(constant_id = 1) const uint WIDTH = 32;
 
@@ -30,16 +42,14 @@ layout(push_constant, scalar) uniform Push {
     uint whole; // every tile lies inside, no bias: results go straight to memory
 };
 
-#ifdef EMULATED
-const uint BM = 32, BN = 32, WM = 16, WN = 16; // workgroup memory of the smallest devices
-#else
-const uint BM = 128, BN = 128, WM = 64, WN = 32;
-#endif
-const uint BK = 32, PITCH = BK / 4 + 2; // PITCH in groups of four halves
+const uint BK = 64;
+const uint PITCH = BK / 4 + 2; // in groups of four halves
+const uint LINE = BK / 16;     // pieces of 16 columns, which is what a thread fetches at a time, in a line of a tile
+const uint NW = (BM * LINE + THREADS - 1) / THREADS, NX = (BN * LINE + THREADS - 1) / THREADS; // pieces of a thread
 const uint MI = WM / 16, NJ = WN / 16;  // matrices of a subgroup
 const uint PARTS = BM / WM * (BN / WN);                   // what one subgroup makes
-shared f16vec4 tile_w[2 * BM * PITCH];
-shared f16vec4 tile_x[2 * BN * PITCH];
+shared f16vec4 tile_w[BM * PITCH];
+shared f16vec4 tile_x[BN * PITCH];
 shared float stage[PARTS * 256];
 
 struct Raw { // 16 weights as they lie in memory
@@ -167,7 +177,7 @@ float acc[MI][NJ][PER_LANE];
 coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> acc[MI][NJ];
 #endif
 
-void multiply_tiles(uint pair, uint sub_r, uint sub_t, uint lane)
+void multiply_tiles(uint sub_r, uint sub_t, uint lane)
 {
     UNROLL for (uint kk = 0; kk < BK / 4; kk += 4) {
 #ifdef EMULATED
@@ -177,17 +187,17 @@ void multiply_tiles(uint pair, uint sub_r, uint sub_t, uint lane)
                     uint r = (lane + e * WIDTH) / 16, t = (lane + e * WIDTH) % 16;
                     float s = 0;
                     for (uint q = 0; q < 4; q++)
-                        s += dot(vec4(tile_w[(pair * BM + sub_r + 16 * i + r) * PITCH + kk + q]),
-                                 vec4(tile_x[(pair * BN + sub_t + 16 * j + t) * PITCH + kk + q]));
+                        s += dot(vec4(tile_w[(sub_r + 16 * i + r) * PITCH + kk + q]),
+                                 vec4(tile_x[(sub_t + 16 * j + t) * PITCH + kk + q]));
                     acc[i][j][e] += s;
                 }
 #else
         coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a[MI];
         coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
         UNROLL for (uint i = 0; i < MI; i++)
-            coopMatLoad(a[i], tile_w, (pair * BM + sub_r + 16 * i) * PITCH + kk, PITCH, gl_CooperativeMatrixLayoutRowMajor);
+            coopMatLoad(a[i], tile_w, (sub_r + 16 * i) * PITCH + kk, PITCH, gl_CooperativeMatrixLayoutRowMajor);
         UNROLL for (uint j = 0; j < NJ; j++) {
-            coopMatLoad(b, tile_x, (pair * BN + sub_t + 16 * j) * PITCH + kk, PITCH, gl_CooperativeMatrixLayoutColumnMajor);
+            coopMatLoad(b, tile_x, (sub_t + 16 * j) * PITCH + kk, PITCH, gl_CooperativeMatrixLayoutColumnMajor);
             UNROLL for (uint i = 0; i < MI; i++) acc[i][j] = coopMatMulAdd(a[i], b, acc[i][j]);
         }
 #endif
@@ -207,21 +217,51 @@ void stage_matrix(uint i, uint j, uint sub, uint lane)
 #endif
 }
 
+// Past the last column: zeros, which decode to a product of zero.
+void fetch_all(uint64_t row[NW], U4 column[NX], uint k, out Raw w[NW], out uvec4 a[NX], out uvec4 b[NX])
+{
+    if (k >= n_columns) {
+        UNROLL for (uint i = 0; i < NW; i++) w[i].head = w[i].low = w[i].high = uvec4(0);
+        UNROLL for (uint i = 0; i < NX; i++) a[i] = b[i] = uvec4(0);
+        return;
+    }
+    UNROLL for (uint i = 0; i < NW; i++) w[i] = fetch(row[i], k);
+    UNROLL for (uint i = 0; i < NX; i++) {
+        a[i] = column[i].v[k / 8];
+        b[i] = column[i].v[k / 8 + 1];
+    }
+}
+
+void put_all(uint line, uint in_line, Raw w[NW], uint64_t row[NW], uint k, uvec4 a[NX], uvec4 b[NX])
+{
+    UNROLL for (uint i = 0; i < NW; i++) {
+        uint l = line + i * (THREADS / LINE);
+        if (l < BM) put_weights(l * PITCH + in_line / 4, w[i], row[i], k);
+    }
+    UNROLL for (uint i = 0; i < NX; i++) {
+        uint l = line + i * (THREADS / LINE);
+        if (l < BN) put_activations(l * PITCH + in_line / 4, a[i], b[i]);
+    }
+}
+
 void main()
 {
     uint me = gl_LocalInvocationID.x, sub = me / WIDTH, lane = me % WIDTH;
     uint t0 = gl_WorkGroupID.x * BN, r0 = gl_WorkGroupID.y * BM;
-    uint n_subs = 256 / WIDTH;
-    uint load_line = me / 2, load_k = me % 2 * 16;
-    bool loads = load_line < BM;
-    load_line = min(load_line, BM - 1);
-    uint64_t row = weight + uint64_t(min(r0 + load_line, n_rows - 1)) * row_bytes;
-    U4 column = U4(x + 2 * uint64_t(t0 + load_line) * n_columns);
-    uint put_at = load_line * PITCH + load_k / 4;
-    Raw next_w = fetch(row, load_k);
-    uvec4 next_a = column.v[load_k / 8], next_b = column.v[load_k / 8 + 1];
+    uint n_subs = THREADS / WIDTH;
+    // A thread's pieces: the lines are THREADS / LINE apart, the columns are the same.
+    uint load_line = me / LINE, load_k = me % LINE * 16;
+    uint64_t row[NW];
+    U4 column[NX];
+    UNROLL for (uint i = 0; i < NW; i++)
+        row[i] = weight + uint64_t(min(r0 + min(load_line + i * (THREADS / LINE), BM - 1), n_rows - 1)) * row_bytes;
+    UNROLL for (uint i = 0; i < NX; i++)
+        column[i] = U4(x + 2 * uint64_t(t0 + min(load_line + i * (THREADS / LINE), BN - 1)) * n_columns);
+    Raw next_w[NW];
+    uvec4 next_a[NX], next_b[NX];
+    fetch_all(row, column, load_k, next_w, next_a, next_b);
     // On a device with other subgroup widths (EMULATED only) a subgroup takes several of the eight parts in turn.
-    uint n_steps = n_columns / BK;
+    uint n_steps = (n_columns + BK - 1) / BK;
 #ifdef EMULATED
     for (uint first = 0; first < PARTS; first += n_subs) {
         uint part = first + sub; // past the last: idle
@@ -248,24 +288,15 @@ void main()
 #endif
             }
         barrier();
-        if (loads) {
-            put_weights(put_at, next_w, row, load_k);
-            put_activations(put_at, next_a, next_b);
-        }
+        put_all(load_line, load_k, next_w, row, load_k, next_a, next_b);
         barrier();
         for (uint s = 0; s < n_steps; s++) {
-            uint pair = s & 1, k = (s + 1) * BK + load_k;
+            uint k = (s + 1) * BK + load_k;
             bool more = s + 1 < n_steps;
-            if (more) {
-                next_w = fetch(row, k);
-                next_a = column.v[k / 8];
-                next_b = column.v[k / 8 + 1];
-            }
-            if (part < PARTS) multiply_tiles(pair, sub_r, sub_t, lane);
-            if (more && loads) {
-                put_weights((1 - pair) * BM * PITCH + put_at, next_w, row, k);
-                put_activations((1 - pair) * BN * PITCH + put_at, next_a, next_b);
-            }
+            if (more) fetch_all(row, column, k, next_w, next_a, next_b);
+            if (part < PARTS) multiply_tiles(sub_r, sub_t, lane);
+            barrier();
+            if (more) put_all(load_line, load_k, next_w, row, k, next_a, next_b);
             barrier();
         }
         UNROLL for (uint i = 0; i < MI; i++) {
@@ -295,9 +326,7 @@ void main()
             }
         }
 #ifdef EMULATED
-        next_w = fetch(row, load_k); // the next part starts over
-        next_a = column.v[load_k / 8];
-        next_b = column.v[load_k / 8 + 1];
+        fetch_all(row, column, load_k, next_w, next_a, next_b); // the next part starts over
 #endif
     }
 }

@@ -86,9 +86,17 @@ static int encode_tile(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dis
     return 0;
 }
 
+/* Large tiles read less from workgroup memory for a product, but a large GPU (132 multiprocessors) needs many
+ * of them to be busy: below this many, the small ones were faster at every shape tried (README). */
+enum { LARGE_TILE = 128, SMALL_TILE = 64, LEAST_LARGE_TILES = 100 };
+
 static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch *d, rdg_error *e)
 {
-    return encode_tile(c, env, d, "matmul_f16", 128, 32, e);
+    int64_t n_rows = c->operand[RDG_MATMUL_WEIGHT].dim[1], n_tokens = c->operand[RDG_MATMUL_X].dim[1];
+    int64_t n_large = rdg_div_up(n_rows, LARGE_TILE) * rdg_div_up(n_tokens, LARGE_TILE);
+    if (n_tokens <= SMALL_TILE || n_large < LEAST_LARGE_TILES)
+        return encode_tile(c, env, d, "matmul_f16_small", SMALL_TILE, 32, e);
+    return encode_tile(c, env, d, "matmul_f16", LARGE_TILE, 32, e);
 }
 
 static int encode_emulated(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch *d, rdg_error *e)
