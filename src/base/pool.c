@@ -149,7 +149,15 @@ void rdg_pool_run(rdg_pool *p, rdg_pool_fn *fn, void *ctx)
     if (p->n_threads > 1) spin_until(&p->n_running, 0);
 }
 
-void rdg_pool_barrier(rdg_pool *p)
+/* A prefetch never faults: pages that are not in memory stay where they are. */
+static void ask_for(rdg_pool_ahead *a)
+{
+    enum { LINES = 4, LINE_BYTES = 64 };
+    for (int i = 0; i < LINES && a->next < a->end; i++, a->next += LINE_BYTES)
+        __builtin_prefetch(a->next, 0, 2);
+}
+
+void rdg_pool_barrier(rdg_pool *p, rdg_pool_ahead *ahead)
 {
     if (p->n_threads == 1) return;
     unsigned phase = atomic_load_explicit(&p->barrier_phase, memory_order_relaxed);
@@ -159,7 +167,9 @@ void rdg_pool_barrier(rdg_pool *p)
         return;
     }
     for (int spins = 0; atomic_load_explicit(&p->barrier_phase, memory_order_acquire) == phase; spins++) {
-        if (spins < SPINS_BEFORE_YIELD)
+        if (ahead && ahead->next < ahead->end)
+            ask_for(ahead);
+        else if (spins < SPINS_BEFORE_YIELD)
             cpu_relax();
         else
             sched_yield();

@@ -16,7 +16,12 @@ void rdg_pool_destroy(rdg_pool *p);
 int rdg_pool_threads(const rdg_pool *p);
 /* Returns when fn has returned on every thread. Not re-entrant; one caller at a time. */
 void rdg_pool_run(rdg_pool *p, rdg_pool_fn *fn, void *ctx);
-/* Only inside fn, by all threads of the run: none passes before all have arrived. Orders memory. */
-void rdg_pool_barrier(rdg_pool *p);
+/* Bytes a thread will read soon, for the time it waits. next moves to end as they are asked for. */
+typedef struct rdg_pool_ahead {
+    const char *next, *end;
+} rdg_pool_ahead;
+/* Only inside fn, by all threads of the run: none passes before all have arrived. Orders memory. ahead: what
+ * to bring into the second-level cache while waiting; each thread's own; NULL for nothing. */
+void rdg_pool_barrier(rdg_pool *p, rdg_pool_ahead *ahead);
 
 #endif

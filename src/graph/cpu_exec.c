@@ -18,6 +18,7 @@ typedef struct cpu_node {
     const rdg_variant *variant;
     bool barrier;    /* before it */
     int first_phase; /* 1: the scratch holds the prepared operand of an earlier node */
+    size_t stream;   /* the first node from here on that streams weights; n_nodes: none */
 } cpu_node;
 
 typedef struct cpu_prepared {
@@ -188,6 +189,10 @@ static void bind(cpu_exec *x, cpu_prepared *c)
             if (plan->nodes[i].operand[k] != RDG_NO_VALUE)
                 c->nodes[i].call.operand[k].data = value_address(x, c, plan->nodes[i].operand[k]);
     order_nodes(x, c, &x->hazards);
+    for (size_t i = plan->n_nodes; i-- > 0;) {
+        bool last = i + 1 == plan->n_nodes;
+        c->nodes[i].stream = c->nodes[i].variant->cpu->stream ? i : last ? i + 1 : c->nodes[i + 1].stream;
+    }
 }
 
 /* One block serves all plans: it is as large as the largest needs. Growing moves it, so every plan is bound
@@ -291,9 +296,9 @@ static size_t announced_bytes(const run_context *r, size_t i)
 
 static void announce(run_context *r, size_t node)
 {
-    enum { AHEAD_BYTES = 128 << 20 };
+    enum { ANNOUNCE_BYTES = 128 << 20 };
     if (node) r->ahead_bytes -= announced_bytes(r, node - 1);
-    for (; r->announced < r->c->base.plan->n_nodes && r->ahead_bytes < AHEAD_BYTES; r->announced++) {
+    for (; r->announced < r->c->base.plan->n_nodes && r->ahead_bytes < ANNOUNCE_BYTES; r->announced++) {
         size_t bytes = announced_bytes(r, r->announced);
         if (bytes) rdg_map_announce(r->c->nodes[r->announced].call.operand[0].data, bytes);
         r->ahead_bytes += bytes;
@@ -302,19 +307,28 @@ static void announce(run_context *r, size_t node)
 
 static void run_thread(void *ctx, int thread, int n_threads)
 {
+    enum { AHEAD_BYTES = 128 << 10 }; /* an eighth of the second-level cache, or less */
     run_context *r = ctx;
     size_t n_nodes = r->c->base.plan->n_nodes;
     void *scratch = r->x->scratch + rdg_round_up(r->c->base.plan->scratch_bytes, 256);
-    (void)n_threads;
+    /* While a thread waits it fetches the weights that it will begin the next product with: those from the
+     * end of one product to the start of the next would otherwise leave the memory idle. */
+    rdg_pool_ahead ahead = {NULL, NULL};
+    size_t ahead_of = n_nodes;
     for (size_t i = 0; i < n_nodes; i++) {
         const cpu_node *n = &r->c->nodes[i];
-        if (n->barrier || r->times) rdg_pool_barrier(r->x->pool); /* times are of one node, not of several */
+        if (n->stream != ahead_of && n->stream < n_nodes) {
+            const cpu_node *s = &r->c->nodes[n->stream];
+            ahead_of = n->stream;
+            ahead = rdg_cpu_ahead(&s->call, s->variant->cpu, thread, n_threads, AHEAD_BYTES);
+        }
+        if (n->barrier || r->times) rdg_pool_barrier(r->x->pool, &ahead); /* times are of one node */
         if (r->x->storage && thread == 0) announce(r, i);
         if (r->times && thread == 0) r->times[i].begin_ns = rdg_clock_ns();
         rdg_cpu_run_call(r->x->pool, thread, &n->call, n->variant->cpu, n->first_phase, scratch,
-                         &r->c->progress[i * RDG_CPU_MAX_PHASES]);
+                         &r->c->progress[i * RDG_CPU_MAX_PHASES], &ahead);
         if (!r->times) continue;
-        rdg_pool_barrier(r->x->pool);
+        rdg_pool_barrier(r->x->pool, NULL);
         if (thread == 0) r->times[i].end_ns = rdg_clock_ns();
     }
 }

@@ -1,40 +1,77 @@
 #include "ops/cpu_run.h"
 #include "base/mem.h"
 
-/* Items are handed out in chunks that shrink with what is left: long sequential runs at first, single items
- * at the end, so that all threads end within an item of each other and one that was held up for a while
- * leaves its share to the others. A chunk is this part of a thread's share of the rest. */
+/* A thread begins with items of its own, in one run, which it can ask memory for before they may be started;
+ * the rest is handed out in chunks that shrink with what is left, so that all threads end within an item of
+ * each other and one that was held up for a while leaves its share to the others. Both are this part of a
+ * thread's share of what there is. */
 enum { CHUNK_PART = 3 };
+
+static int64_t own_items(int64_t n_items, int n_threads)
+{
+    return n_items >= n_threads ? RDG_MAX(1, n_items / ((int64_t)n_threads * CHUNK_PART)) : 0;
+}
+
+/* The next chunk of what is not handed out yet; relaxed is enough: the counter only splits the work, the
+ * barriers order the data. */
+static bool take(rdg_cpu_progress *progress, int64_t rest, int n_threads, int64_t *begin, int64_t *end)
+{
+    *begin = atomic_load_explicit(&progress->next, memory_order_relaxed);
+    do {
+        if (*begin >= rest) return false;
+        *end = *begin + RDG_MAX(1, (rest - *begin) / ((int64_t)n_threads * CHUNK_PART));
+    } while (!atomic_compare_exchange_weak_explicit(&progress->next, begin, *end, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return true;
+}
+
+/* A kernel prefetches within its chunk only, so the start of one is asked for here. */
+static void ask_for_start(const rdg_op_call *call, const rdg_cpu_kernel *kernel, int64_t item)
+{
+    size_t bytes;
+    const char *p = kernel->stream(call, item, &bytes);
+    for (size_t i = 0; i < RDG_MIN(bytes, (size_t)RDG_CPU_PREFETCH_BYTES); i += 64)
+        __builtin_prefetch(p + i, 0, 2);
+}
 
 static void run_phase(const rdg_op_call *call, const rdg_cpu_kernel *kernel, rdg_cpu_task *task,
                       rdg_cpu_progress *progress)
 {
     int64_t n_items = kernel->n_items(call, task->phase);
-    if (task->n_threads == 1) {
-        task->begin = 0;
-        task->end = n_items;
-        if (n_items > 0) kernel->run(call, task);
-        return;
-    }
-    /* relaxed is enough: the counter only splits the work, the barriers order the data */
-    task->begin = atomic_load_explicit(&progress->next, memory_order_relaxed);
-    while (task->begin < n_items) {
-        task->end =
-            task->begin + RDG_MAX(1, (n_items - task->begin) / ((int64_t)task->n_threads * CHUNK_PART));
-        if (!atomic_compare_exchange_weak_explicit(&progress->next, &task->begin, task->end,
-                                                   memory_order_relaxed, memory_order_relaxed))
-            continue; /* begin is now where another thread's chunk ends */
-        kernel->run(call, task);
-        task->begin = atomic_load_explicit(&progress->next, memory_order_relaxed);
-    }
+    int64_t own = task->n_threads == 1 ? n_items : own_items(n_items, task->n_threads);
+    int64_t given = own * task->n_threads, begin = 0, end = 0;
+    bool stream = kernel->stream && task->phase == kernel->n_phases - 1, more = own > 0;
+    task->begin = task->thread * own;
+    task->end = task->begin + own;
+    if (own && stream) ask_for_start(call, kernel, task->begin);
+    do { /* a chunk is taken one chunk early, so that its start is on the way when it is its turn */
+        bool run = more;
+        more = take(progress, n_items - given, task->n_threads, &begin, &end);
+        if (more && stream) ask_for_start(call, kernel, given + begin);
+        if (run) kernel->run(call, task);
+        task->begin = given + begin;
+        task->end = given + end;
+    } while (more);
+}
+
+rdg_pool_ahead rdg_cpu_ahead(const rdg_op_call *call, const rdg_cpu_kernel *kernel, int thread, int n_threads,
+                             size_t limit)
+{
+    rdg_pool_ahead a = {NULL, NULL};
+    int64_t own = kernel->stream ? own_items(kernel->n_items(call, kernel->n_phases - 1), n_threads) : 0;
+    size_t bytes;
+    if (!own) return a;
+    a.next = kernel->stream(call, thread * own, &bytes);
+    a.end = a.next + RDG_MIN(limit, bytes * (size_t)own);
+    return a;
 }
 
 void rdg_cpu_run_call(rdg_pool *pool, int thread, const rdg_op_call *call, const rdg_cpu_kernel *kernel,
-                      int first_phase, void *scratch, rdg_cpu_progress *progress)
+                      int first_phase, void *scratch, rdg_cpu_progress *progress, rdg_pool_ahead *ahead)
 {
     rdg_cpu_task task = {.thread = thread, .n_threads = rdg_pool_threads(pool), .scratch = scratch};
     for (task.phase = first_phase; task.phase < kernel->n_phases; task.phase++) {
-        if (task.phase > first_phase) rdg_pool_barrier(pool);
+        if (task.phase > first_phase) rdg_pool_barrier(pool, ahead);
         run_phase(call, kernel, &task, &progress[task.phase]);
     }
 }
@@ -61,7 +98,7 @@ static void run_one(void *ctx, int thread, int n_threads)
 {
     one_call *o = ctx;
     (void)n_threads;
-    rdg_cpu_run_call(o->pool, thread, o->call, o->kernel, 0, o->scratch, o->progress);
+    rdg_cpu_run_call(o->pool, thread, o->call, o->kernel, 0, o->scratch, o->progress, NULL);
 }
 
 void rdg_cpu_run_with(rdg_pool *pool, const rdg_op_call *call, const rdg_cpu_kernel *kernel, void *scratch)

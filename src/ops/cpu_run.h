@@ -9,7 +9,9 @@
 
 #include <stdatomic.h>
 
-enum { RDG_CPU_MAX_PHASES = 4 };
+/* How far ahead kernels that stream weights ask for them: the latency of memory at the rate of one thread,
+ * with the reach that it takes to hide the page walks of a map of small pages. */
+enum { RDG_CPU_MAX_PHASES = 4, RDG_CPU_PREFETCH_BYTES = 16 << 10 };
 
 /* Items of one phase handed out so far. One cache line each, so that two phases do not share one. */
 typedef struct rdg_cpu_progress {
@@ -17,11 +19,16 @@ typedef struct rdg_cpu_progress {
 } rdg_cpu_progress;
 
 /* Inside rdg_pool_run, by every thread of the run with the same arguments but `thread`. first_phase: 0, or 1
- * when the scratch holds what phase 0 would write (rdg_cpu_kernel.prepares). progress: one per phase, all zero before the run (rdg_cpu_progress_reset). There is a barrier between the phases and none
- * after the last: put rdg_pool_barrier before whatever reads what this call writes, or reuses its scratch or
- * its progress. */
+ * when the scratch holds what phase 0 would write (rdg_cpu_kernel.prepares). ahead: for the
+ * barriers inside (see rdg_pool_barrier). progress: one per phase, all zero before the run
+ * (rdg_cpu_progress_reset). There is a barrier between the phases and none after the last: put
+ * rdg_pool_barrier before whatever reads what this call writes, or reuses its scratch or its progress. */
 void rdg_cpu_run_call(rdg_pool *pool, int thread, const rdg_op_call *call, const rdg_cpu_kernel *kernel,
-                      int first_phase, void *scratch, rdg_cpu_progress *progress);
+                      int first_phase, void *scratch, rdg_cpu_progress *progress, rdg_pool_ahead *ahead);
+/* Where thread `thread` will begin to read in the last phase of this call: the weights of its first items, at
+ * most limit bytes. Empty if the kernel has no stream or the thread no items of its own. */
+rdg_pool_ahead rdg_cpu_ahead(const rdg_op_call *call, const rdg_cpu_kernel *kernel, int thread, int n_threads,
+                             size_t limit);
 void rdg_cpu_progress_reset(rdg_cpu_progress *progress, size_t n);
 
 /* Bytes of scratch of this call, 0 for none; a multiple of 64. */

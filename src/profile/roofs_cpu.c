@@ -34,7 +34,7 @@ static void run_thread(void *ctx, int thread, int n_threads)
     measurement *m = ctx;
     uint64_t sum = 0;
     (void)n_threads;
-    rdg_pool_barrier(m->pool); /* all threads are awake before the clock starts */
+    rdg_pool_barrier(m->pool, NULL); /* all threads are awake before the clock starts */
     if (thread == 0) m->begin_ns = rdg_clock_ns();
     for (int64_t i; (i = atomic_fetch_add_explicit(&m->next, 1, memory_order_relaxed)) < m->n_items;) {
         char *a = m->block + i * RDG_ROOF_PIECE_BYTES;
@@ -44,7 +44,7 @@ static void run_thread(void *ctx, int thread, int n_threads)
         sum += m->kernel->run(memory ? a : NULL, memory ? b : NULL, memory ? c : NULL, m->rounds);
     }
     atomic_fetch_add_explicit(&m->sink, sum, memory_order_relaxed);
-    rdg_pool_barrier(m->pool);
+    rdg_pool_barrier(m->pool, NULL);
     if (thread == 0) m->end_ns = rdg_clock_ns();
 }
 

@@ -48,12 +48,9 @@ static rdg_buffer *random_buffer(uint64_t bytes)
     return b;
 }
 
-/* Seconds a launch of a list of n dispatches with barriers between, best of five. */
-static double time_list(const rdg_gpu_dispatch *d, int n)
+static rdg_list *record(const rdg_gpu_dispatch *d, int n)
 {
     rdg_list *l;
-    rdg_event done;
-    double best = 1e9, ns[2];
     need(rdg_list_create(dev, 0, 2, "tune", &l, &error));
     rdg_list_timestamp(l, 0);
     for (int i = 0; i < n; i++) {
@@ -64,14 +61,33 @@ static double time_list(const rdg_gpu_dispatch *d, int n)
     }
     rdg_list_timestamp(l, 1);
     need(rdg_list_finish(l, &error));
-    for (int r = 0; r < 5; r++) {
-        need(rdg_submit(dev, l, NULL, 0, &done, &error));
-        need(rdg_event_wait(dev, done, -1, &error));
-        need(rdg_list_read_timestamps(l, ns, 2, &error));
-        if (r && ns[1] < best) best = ns[1];
+    return l;
+}
+
+/* Seconds a launch of n dispatches with barriers between, the median of twenty lists. The next list is always
+ * submitted already: a GPU that waits for the host between short lists lowers its clocks, and everything
+ * looks four times as slow (H200, 2026-11-30). */
+static double time_list(const rdg_gpu_dispatch *d, int n)
+{
+    enum { WARM = 4, SAMPLES = 20 };
+    rdg_list *l[2] = {record(d, n), record(d, n)};
+    rdg_event done[2];
+    double samples[SAMPLES];
+    need(rdg_submit(dev, l[0], NULL, 0, &done[0], &error));
+    for (int r = 0; r < WARM + SAMPLES; r++) {
+        double ns[2];
+        need(rdg_submit(dev, l[1 - r % 2], NULL, 0, &done[1 - r % 2], &error));
+        need(rdg_event_wait(dev, done[r % 2], -1, &error));
+        need(rdg_list_read_timestamps(l[r % 2], ns, 2, &error));
+        if (r < WARM) continue;
+        int at = r - WARM; /* in order */
+        for (; at > 0 && samples[at - 1] > ns[1]; at--) samples[at] = samples[at - 1];
+        samples[at] = ns[1];
     }
-    rdg_list_destroy(l);
-    return best * 1e-9 / n;
+    need(rdg_event_wait(dev, done[(WARM + SAMPLES) % 2], -1, &error));
+    rdg_list_destroy(l[0]);
+    rdg_list_destroy(l[1]);
+    return samples[SAMPLES / 2] * 1e-9 / n;
 }
 
 static rdg_tensor tensor(rdg_type type, int64_t d0, int64_t d1, rdg_buffer *b, uint64_t offset)
@@ -86,7 +102,7 @@ static rdg_tensor tensor(rdg_type type, int64_t d0, int64_t d1, rdg_buffer *b, u
 static void tune_matvec(rdg_type type, int64_t n, int64_t m, bool norm, bool glu, bool quick,
                         rdg_buffer *pool, rdg_buffer *vectors)
 {
-    enum { COPIES = 8 };
+    enum { COPIES = 24 };
     rdg_gpu_env env = {.facts = rdg_device_get_facts(dev), .cache = cache};
     uint64_t bytes = (uint64_t)(rdg_type_row_bytes(type, n) * m),
              stride = (bytes * (glu ? 2 : 1) + 255) / 256 * 256;
@@ -117,12 +133,12 @@ static void tune_matvec(rdg_type type, int64_t n, int64_t m, bool norm, bool glu
         double seconds;
         uint32_t local, rows, depth, groups;
     } best[3] = {{1e9}, {1e9}, {1e9}};
-    static const uint32_t locals[] = {128, 256, 512}, all_rows[] = {1, 2, 4}, depths[] = {1, 2, 4},
-                          limits[] = {264, 528, 1056, 4224};
-    for (int a = 0; a < 3 && !quick; a++)
+    static const uint32_t locals[] = {256, 320, 384, 448, 512}, all_rows[] = {1, 2, 4}, depths[] = {1, 2, 4},
+                          limits[] = {132, 264, 396, 528, 1056};
+    for (int a = 0; a < 5 && !quick; a++)
         for (int b = 0; b < (glu ? 2 : 3); b++)
             for (int c = 0; c < 3; c++)
-                for (int k = 0; k < 4; k++) {
+                for (int k = 0; k < 5; k++) {
                     uint32_t local = locals[a], rows = all_rows[b], width = base[0].spec[6];
                     int64_t groups = rdg_div_up(m, (int64_t)rows * (local / width)),
                             turns = rdg_div_up(groups, limits[k]);

@@ -181,9 +181,9 @@ static void count_rounds(void *ctx, int thread, int n_threads)
     (void)thread;
     for (int i = 0; i < ROUNDS; i++) {
         atomic_fetch_add(&r->counter, 1);
-        rdg_pool_barrier(r->pool);
+        rdg_pool_barrier(r->pool, NULL);
         if (atomic_load(&r->counter) != (i + 1) * n_threads) atomic_fetch_add(&r->wrong, 1);
-        rdg_pool_barrier(r->pool);
+        rdg_pool_barrier(r->pool, NULL);
     }
 }
 

@@ -54,6 +54,14 @@ int64_t rdg_q8_matvec_n_items(const rdg_op_call *call, int phase)
     return rdg_div_up(weight->dim[1], rdg_q8_item_rows(weight));
 }
 
+const void *rdg_q8_matvec_stream(const rdg_op_call *call, int64_t item, size_t *bytes)
+{
+    const rdg_tensor *weight = &call->operand[RDG_MATMUL_WEIGHT];
+    int64_t rows = rdg_q8_item_rows(weight);
+    *bytes = (size_t)(rows * weight->stride[1]);
+    return rdg_tensor_row(weight, item * rows, 0, 0);
+}
+
 size_t rdg_q8_matvec_scratch_bytes(const rdg_op_call *call, int n_threads)
 {
     const rdg_tensor *x = &call->operand[RDG_MATMUL_X];
@@ -71,9 +79,11 @@ void rdg_q8_matvec_run(const rdg_op_call *call, const rdg_cpu_task *task, const 
     }
     float sums[RDG_MATVEC_MAX_TOKENS * RDG_Q8_MAX_ITEM_ROWS];
     int64_t rows = rdg_q8_item_rows(weight);
+    const void *stream_end = rdg_tensor_row(weight, RDG_MIN(task->end * rows, weight->dim[1]), 0, 0);
     for (int64_t i = task->begin; i < task->end; i++) {
         int64_t first = i * rows, n = RDG_MIN(rows, weight->dim[1] - first);
-        rdg_q8_dot_args a = {.rows = rdg_tensor_row(weight, first, 0, 0),
+        rdg_q8_dot_args a = {.stream_end = stream_end,
+                             .rows = rdg_tensor_row(weight, first, 0, 0),
                              .row_stride_bytes = weight->stride[1],
                              .n_rows = n,
                              .n_columns = weight->dim[0],

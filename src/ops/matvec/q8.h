@@ -45,6 +45,8 @@ typedef struct rdg_q8_dot_args {
     int n_tokens; /* 1 … RDG_Q8_MAX_TOKENS */
     float *sums;
     int64_t sums_stride;
+    const void
+        *stream_end; /* the thread will read on until here: what to prefetch, at least up to the last row */
 } rdg_q8_dot_args;
 typedef void rdg_q8_dot_fn(const rdg_q8_dot_args *a);
 
@@ -66,6 +68,7 @@ typedef struct rdg_q8_isa {
 
 /* The kernel's parts (q8.c); the variants of an instruction set are these bound to its rdg_q8_isa. */
 int64_t rdg_q8_matvec_n_items(const rdg_op_call *call, int phase);
+const void *rdg_q8_matvec_stream(const rdg_op_call *call, int64_t item, size_t *bytes);
 size_t rdg_q8_matvec_scratch_bytes(const rdg_op_call *call, int n_threads);
 void rdg_q8_matvec_run(const rdg_op_call *call, const rdg_cpu_task *task, const rdg_q8_isa *isa);
 

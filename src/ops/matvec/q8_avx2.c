@@ -4,12 +4,11 @@
 #include "ops/matvec/matvec_variants.h"
 #include "ops/experts/experts_variants.h"
 #include "ops/matvec/q8.h"
+#include "ops/cpu_run.h"
 #include "ops/matvec/unpack_avx2.h"
 #include "base/mem.h"
 
 #include <immintrin.h>
-
-enum { PREFETCH_BYTES = 4096 };
 
 RDG_INLINE float sum8(__m256 v)
 {
@@ -31,7 +30,7 @@ RDG_INLINE __m256 dot32(__m256i q, __m256i x, bool wide)
 
 /* One row times n tokens (a constant where it is called). */
 RDG_INLINE void dot_row(const uint8_t *row, int64_t n_columns, const rdg_q8_block *const *x, int n,
-                        float *sums, int64_t sums_stride, const rdg_block_format f)
+                        float *sums, int64_t sums_stride, const uint8_t *stream_end, const rdg_block_format f)
 {
     const bool wide = f.offset == 128;
     const int per_step = RDG_Q8_ELEMS / f.block_elems, step_bytes = per_step * f.block_bytes;
@@ -39,8 +38,9 @@ RDG_INLINE void dot_row(const uint8_t *row, int64_t n_columns, const rdg_q8_bloc
     __m256 acc[2];
     for (int t = 0; t < n; t++) acc[t] = _mm256_setzero_ps();
     for (int64_t s = 0; s < n_steps; s++, row += step_bytes) {
-        for (int k = 0; k < step_bytes; k += 64)
-            _mm_prefetch((const char *)row + PREFETCH_BYTES + k, _MM_HINT_T0);
+        if (stream_end - row > RDG_CPU_PREFETCH_BYTES)
+            for (int k = 0; k < step_bytes; k += 64)
+                _mm_prefetch((const char *)row + RDG_CPU_PREFETCH_BYTES + k, _MM_HINT_T1);
         rdg_unpacked u;
         if (n_blocks - s * per_step >= per_step)
             f.unpack(row, per_step, &u); /* a constant: unrolled */
@@ -74,9 +74,9 @@ RDG_INLINE void dot_rows(const rdg_q8_dot_args *a, const rdg_block_format f)
             const uint8_t *row = (const uint8_t *)a->rows + r * a->row_stride_bytes;
             float *sums = a->sums + t * a->sums_stride + r;
             if (a->n_tokens - t >= 2)
-                dot_row(row, a->n_columns, a->x + t, 2, sums, a->sums_stride, f);
+                dot_row(row, a->n_columns, a->x + t, 2, sums, a->sums_stride, a->stream_end, f);
             else
-                dot_row(row, a->n_columns, a->x + t, 1, sums, a->sums_stride, f);
+                dot_row(row, a->n_columns, a->x + t, 1, sums, a->sums_stride, a->stream_end, f);
         }
 }
 
@@ -194,8 +194,8 @@ static void run_experts(const rdg_op_call *call, const rdg_cpu_task *task)
     rdg_q8_experts_run(call, task, &isa);
 }
 
-static const rdg_cpu_kernel matvec_kernel = {2, rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes,
-                                             run_matvec, 1 + RDG_MATMUL_X};
+static const rdg_cpu_kernel matvec_kernel = {2,          rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes,
+                                             run_matvec, 1 + RDG_MATMUL_X,      rdg_q8_matvec_stream};
 static const rdg_cpu_kernel experts_kernel = {2, rdg_q8_experts_n_items, rdg_q8_experts_scratch_bytes,
                                               run_experts};
 

@@ -1,13 +1,12 @@
 /* matvec of block formats with AVX-512 VNNI: unpack 256 weights to four registers, multiply with the 8-bit
  * activations of one to four tokens, scale in f32. One stream of rows a thread, so that the hardware
- * prefetcher sees one long sequence; the software prefetch covers the start of each row block. */
+ * prefetcher sees one long sequence; the software prefetch crosses the pages, where that stops. */
 #include "ops/matvec/matvec_variants.h"
 #include "ops/experts/experts_variants.h"
 #include "ops/matvec/q8.h"
+#include "ops/cpu_run.h"
 #include "ops/matvec/unpack_avx512.h"
 #include "base/mem.h"
-
-enum { PREFETCH_BYTES = 16384 };
 
 /* The sums of quarter p lie in lanes of four elements: the sub-block of each lane, for sub-blocks of 16
  * or 32. */
@@ -23,15 +22,17 @@ RDG_INLINE __m512i spread_index(int p, int sub_elems)
 /* One row times n tokens (a constant where it is called). The order of the sums depends on n_columns alone.
  */
 RDG_INLINE void dot_row(const uint8_t *row, int64_t n_columns, const rdg_q8_block *const *x, int n,
-                        float *sums, int64_t sums_stride, const rdg_block_format_avx512 f)
+                        float *sums, int64_t sums_stride, const uint8_t *stream_end,
+                        const rdg_block_format_avx512 f)
 {
     const int per_step = RDG_Q8_ELEMS / f.block_elems, step_bytes = per_step * f.block_bytes;
     int64_t n_blocks = n_columns / f.block_elems, n_steps = rdg_div_up(n_blocks, per_step);
     __m512 acc[4];
     for (int t = 0; t < n; t++) acc[t] = _mm512_setzero_ps();
     for (int64_t s = 0; s < n_steps; s++, row += step_bytes) {
-        for (int k = 0; k < step_bytes; k += 64)
-            _mm_prefetch((const char *)row + PREFETCH_BYTES + k, _MM_HINT_T1);
+        if (stream_end - row > RDG_CPU_PREFETCH_BYTES)
+            for (int k = 0; k < step_bytes; k += 64)
+                _mm_prefetch((const char *)row + RDG_CPU_PREFETCH_BYTES + k, _MM_HINT_T1);
         rdg_unpacked_avx512 u;
         f.unpack(row, (int)RDG_MIN(per_step, n_blocks - s * per_step), &u);
         __m512 scale[4];
@@ -55,7 +56,7 @@ RDG_INLINE void dot_tokens(const rdg_q8_dot_args *a, int first, int n, const rdg
 {
     for (int64_t r = 0; r < a->n_rows; r++)
         dot_row((const uint8_t *)a->rows + r * a->row_stride_bytes, a->n_columns, a->x + first, n,
-                a->sums + first * a->sums_stride + r, a->sums_stride, f);
+                a->sums + first * a->sums_stride + r, a->sums_stride, a->stream_end, f);
 }
 
 /* More than four tokens: the rows of an item are in L1 or L2 when they are unpacked the second time. */
@@ -172,8 +173,8 @@ static void run_experts(const rdg_op_call *call, const rdg_cpu_task *task)
     rdg_q8_experts_run(call, task, &isa);
 }
 
-static const rdg_cpu_kernel matvec_kernel = {2, rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes,
-                                             run_matvec, 1 + RDG_MATMUL_X};
+static const rdg_cpu_kernel matvec_kernel = {2,          rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes,
+                                             run_matvec, 1 + RDG_MATMUL_X,      rdg_q8_matvec_stream};
 static const rdg_cpu_kernel experts_kernel = {2, rdg_q8_experts_n_items, rdg_q8_experts_scratch_bytes,
                                               run_experts};
 
