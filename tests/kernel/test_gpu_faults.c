@@ -96,6 +96,38 @@ static bool fail_nth(rdg_model *m, int64_t gpu_layers, int64_t nth, rdg_err code
     return ok;
 }
 
+/* The calls that making a session takes: of a second one, on the device that the first holds open. Nothing of
+ * it may stay behind on that device. */
+static bool fail_nth_of_second(rdg_model *m, int64_t nth, rdg_err code, bool *past)
+{
+    rdg_session *first, *s = NULL;
+    rdg_error e = {0}, again = {0};
+    if (open_session(m, 0, &first, &e) || use(first, &e)) {
+        printf("no first session: %s\n", e.message);
+        rdg_session_destroy(first);
+        return false;
+    }
+    rdg_device *d = device_of(first);
+    const rdg_device_account before = *rdg_device_get_account(d), *after = rdg_device_get_account(d);
+    rdg_trace_fail_at(d, nth, code);
+    rdg_err rc = open_session(m, 0, &s, &e);
+    if (!rc) rc = rdg_session_load(s, NULL, &e);
+    *past = rc == RDG_OK;
+    rdg_trace_fail_at(d, 0, RDG_OK);
+    bool ok = !rc || (rc == code && strstr(e.message, "fails as asked"));
+    if (rc && s && code != RDG_E_DEVICE_LOST) ok = ok && !use(s, &again);
+    rdg_session_destroy(s);
+    ok = ok && after->n_buffers == before.n_buffers && after->n_lists == before.n_lists &&
+         after->n_kernels == before.n_kernels && after->bytes_now == before.bytes_now;
+    rc = use(first, &again);
+    ok = ok && rc == (code == RDG_E_DEVICE_LOST && !*past ? RDG_E_DEVICE_LOST : RDG_OK);
+    if (!ok)
+        printf("call %lld of a second session: \"%s\"; afterwards: %s, \"%s\"\n", (long long)nth, e.message,
+               rdg_err_name(rc), again.message);
+    rdg_session_destroy(first);
+    return ok;
+}
+
 int main(int argc, char **argv)
 {
     static const rdg_err codes[] = {RDG_E_DEVICE, RDG_E_NOMEM, RDG_E_DEVICE_LOST};
@@ -113,11 +145,12 @@ int main(int argc, char **argv)
         printf("%s\n", e.message);
         return 1;
     }
-    for (int c = 0; c < 6; c++) { /* everything on the device, then its last block only */
+    for (int c = 0; c < 9; c++) { /* everything on the device, its last block only, a second session */
         bool past = false;
         /* every call at first, then further and further apart: most are dispatches of one list or another */
         for (int64_t nth = 1; !past && nth < MAX_CALLS; nth += nth < 60 ? 1 : 7, n++)
-            failures += !fail_nth(m, c / 3, nth, codes[c % 3], &past);
+            failures += c < 6 ? !fail_nth(m, c / 3, nth, codes[c % 3], &past)
+                              : !fail_nth_of_second(m, nth, codes[c % 3], &past);
         if (!past) {
             printf("still failing at call %d\n", MAX_CALLS);
             failures++;
