@@ -212,6 +212,7 @@ static rdg_err generate(chat *h, ids *want, rdg_sampler *sampler, cli_generation
     int64_t n_ctx = rdg_session_n_ctx(h->session);
     cli_generate_params p = {.session = h->session,
                              .sampler = sampler,
+                             .log = &h->c->log,
                              .tokenizer = rdg_model_tokenizer(h->model),
                              .max_tokens = h->o->n,
                              .stop_text = h->fallback ? "<|im_end|>" : NULL,

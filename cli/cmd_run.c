@@ -212,6 +212,7 @@ static rdg_err generate(job *j, rdg_error *e)
                              .shift = j->o->shift,
                              .n_keep = j->n_keep,
                              .on_text = on_text,
+                             .log = &j->c->log,
                              .on_shift = on_shift,
                              .user = j};
     double start = rdg_clock_seconds();
@@ -236,6 +237,13 @@ static json_t *load_json(const rdg_load_info *l)
                      "bytes_per_second", cli_real(l->seconds > 0 ? (double)l->bytes / l->seconds : 0));
 }
 
+/* Where the tokens were picked, and why not on the device. */
+static json_t *sampling_json(const job *j)
+{
+    return j->g.on_host ? json_pack("{s:s, s:s}", "where", "host", "reason", j->g.on_host)
+                        : json_pack("{s:s}", "where", "device");
+}
+
 static int report(job *j)
 {
     cli *c = j->c;
@@ -250,16 +258,16 @@ static int report(job *j)
         json_t *text = rdg_model_tokenizer(j->model) ? cli_str(j->text.data ? j->text.data : "", j->text.len)
                                                      : json_null();
         return cli_print_json(
-            c,
-            json_pack("{s:o, s:I, s:I, s:o, s:o, s:s, s:o, s:o, s:I, s:o, s:o, s:o, s:s, s:I, s:o}", "text",
-                      text, "n_restored_tokens", (json_int_t)j->n_restored, "n_dropped_tokens",
-                      (json_int_t)j->n_dropped, "prompt_tokens", prompt, "tokens", tokens, "finish_reason",
-                      j->g.finish_reason, "load_seconds", cli_real(j->load_seconds), "map_seconds",
-                      cli_real(info->map_seconds), "load_peak_rss_bytes", (json_int_t)j->load_rss_bytes,
-                      "upload", load_json(&j->load), "prefill",
-                      speed_json((int64_t)j->n_prompt, j->prefill_seconds), "decode",
-                      speed_json((int64_t)j->g.n_tokens, j->g.seconds), "device",
-                      rdg_session_device(j->session), "peak_rss_bytes", (json_int_t)rss, "placement", place));
+            c, json_pack("{s:o, s:I, s:I, s:o, s:o, s:s, s:o, s:o, s:I, s:o, s:o, s:o, s:s, s:I, s:o, s:o}",
+                         "text", text, "n_restored_tokens", (json_int_t)j->n_restored, "n_dropped_tokens",
+                         (json_int_t)j->n_dropped, "prompt_tokens", prompt, "tokens", tokens, "finish_reason",
+                         j->g.finish_reason, "load_seconds", cli_real(j->load_seconds), "map_seconds",
+                         cli_real(info->map_seconds), "load_peak_rss_bytes", (json_int_t)j->load_rss_bytes,
+                         "upload", load_json(&j->load), "prefill",
+                         speed_json((int64_t)j->n_prompt, j->prefill_seconds), "decode",
+                         speed_json((int64_t)j->g.n_tokens, j->g.seconds), "device",
+                         rdg_session_device(j->session), "peak_rss_bytes", (json_int_t)rss, "placement",
+                         place, "sampling", sampling_json(j)));
     }
     putchar('\n');
     if (j->o->n > 0 && !strcmp(j->g.finish_reason, "context"))

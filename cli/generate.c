@@ -111,71 +111,105 @@ static void emit(void *user, const char *text, size_t n)
     if (!cli_stop_feed(&m->stop, text, n, pass_on, m)) m->no_memory = true;
 }
 
+typedef struct decoder {
+    const cli_generate_params *p;
+    cli_generation *g;
+    rdg_stream stream;
+    emitter emitter;
+    int64_t n_past; /* tokens evaluated when the next pick is made */
+    bool more;      /* evaluate the last pick and go on */
+    rdg_err err;
+    rdg_error *e;
+} decoder;
+
 /* A token's text; where there is no tokenizer, its number is all there is to show. */
-static rdg_err show(const cli_generate_params *p, rdg_stream *stream, int32_t token, emitter *m)
+static rdg_err show(decoder *d, int32_t token)
 {
     char number[16];
-    if (p->tokenizer) return rdg_stream_token(stream, token, p->show_special, emit, m);
-    emit(m, number, (size_t)snprintf(number, sizeof number, " %d", (int)token));
+    if (d->p->tokenizer) return rdg_stream_token(&d->stream, token, d->p->show_special, emit, &d->emitter);
+    emit(&d->emitter, number, (size_t)snprintf(number, sizeof number, " %d", (int)token));
     return RDG_OK;
 }
 
-/* Picks, keeps and prints one token; *more says whether to evaluate it and go on. */
-static rdg_err one_token(const cli_generate_params *p, cli_generation *g, rdg_stream *stream, emitter *m,
-                         bool *more, rdg_error *e)
+/* Keeps and prints one token; decides whether to go on. */
+static bool on_pick(void *user, int32_t token)
 {
-    int32_t token;
-    *more = false;
-    rdg_err err = rdg_sampler_pick(p->sampler, rdg_session_logits(p->session, 0), &token, e);
-    if (!err) err = rdg_sampler_accept(p->sampler, token, e);
-    if (err) return err;
-    if (!rdg_grow(&g->tokens, g->n_tokens, &g->cap, sizeof *g->tokens))
-        return rdg_fail(e, RDG_E_NOMEM, "no memory for the tokens");
+    decoder *d = user;
+    const cli_generate_params *p = d->p;
+    cli_generation *g = d->g;
+    emitter *m = &d->emitter;
+    int64_t n_past = d->n_past++;
+    d->more = false;
+    if (p->stop && p->stop(p->user)) {
+        g->finish_reason = "interrupted";
+        return false;
+    }
+    if (!rdg_grow(&g->tokens, g->n_tokens, &g->cap, sizeof *g->tokens)) {
+        d->err = rdg_fail(d->e, RDG_E_NOMEM, "no memory for the tokens");
+        return false;
+    }
     g->tokens[g->n_tokens++] = token;
     if (p->tokenizer && rdg_token_is_end(p->tokenizer, token) && !p->ignore_end) {
         g->finish_reason = "stop";
-        return RDG_OK;
+        return false;
     }
-    if ((err = show(p, stream, token, m))) return err;
-    if (m->no_memory) return rdg_fail(e, RDG_E_NOMEM, "no memory for the text");
-    if (m->stop.ended) {
+    if ((d->err = show(d, token))) return false;
+    if (m->no_memory) {
+        d->err = rdg_fail(d->e, RDG_E_NOMEM, "no memory for the text");
+    } else if (m->stop.ended) {
         g->finish_reason = "stop";
-        return RDG_OK;
-    }
-    if (m->stopped) return rdg_fail_errno(e, RDG_E_IO, m->native, "cannot write standard output");
-    if (p->max_tokens >= 0 && (int64_t)g->n_tokens >= p->max_tokens) {
+    } else if (m->stopped) {
+        d->err = rdg_fail_errno(d->e, RDG_E_IO, m->native, "cannot write standard output");
+    } else if (p->max_tokens >= 0 && (int64_t)g->n_tokens >= p->max_tokens) {
         g->finish_reason = "length";
-    } else if (rdg_session_n_past(p->session) >= rdg_session_n_ctx(p->session) && !p->shift) {
+    } else if (n_past >= rdg_session_n_ctx(p->session) && !p->shift) {
         g->finish_reason = "context";
     } else {
-        *more = true;
+        d->more = true;
     }
-    return RDG_OK;
+    return d->more;
+}
+
+/* Evaluates the last pick and goes on until something stops it or the context is full. */
+static rdg_err go_on(decoder *d, rdg_error *e)
+{
+    const cli_generate_params *p = d->p;
+    int64_t n_done;
+    rdg_err err = cli_make_room(p, e);
+    if (err) return err;
+    int64_t n_past = rdg_session_n_past(p->session), n = rdg_session_n_ctx(p->session) - n_past;
+    if (p->max_tokens >= 0) n = RDG_MIN(n, p->max_tokens - (int64_t)d->g->n_tokens);
+    d->n_past = n_past + 1;
+    err = rdg_session_generate(p->session, p->sampler, d->g->tokens[d->g->n_tokens - 1], n, on_pick, d,
+                               &n_done, e);
+    return err ? err : d->err;
 }
 
 rdg_err cli_generate(const cli_generate_params *p, cli_generation *g, rdg_error *e)
 {
+    decoder d = {.p = p, .g = g, .emitter = {.p = p}, .n_past = rdg_session_n_past(p->session), .e = e};
+    int32_t token;
     rdg_err err = RDG_OK;
-    emitter m = {.p = p};
-    rdg_stream stream;
     double start = rdg_clock_seconds();
-    cli_stop_init(&m.stop, p->stop_text);
-    rdg_stream_init(&stream, p->tokenizer);
-    stream.started = true; /* what is generated continues the prompt: its leading space is text */
+    cli_stop_init(&d.emitter.stop, p->stop_text);
+    rdg_stream_init(&d.stream, p->tokenizer);
+    d.stream.started = true; /* what is generated continues the prompt: its leading space is text */
     g->finish_reason = "length";
-    for (bool more = p->max_tokens != 0; more && !err;) {
-        if (p->stop && p->stop(p->user)) {
-            g->finish_reason = "interrupted";
-            break;
-        }
-        err = one_token(p, g, &stream, &m, &more, e);
-        if (!err && more) err = cli_make_room(p, e);
-        if (!err && more)
-            err = rdg_session_eval(p->session, &g->tokens[g->n_tokens - 1], 1, RDG_LOGITS_LAST, e);
+    g->on_host = rdg_session_picks_on_host(p->session, p->sampler);
+    if (g->on_host)
+        rdg_log_info(p->log, "tokens are picked on the host: %s", g->on_host);
+    else
+        rdg_log_info(p->log, "tokens are picked on the device");
+    if (p->max_tokens != 0) {
+        err = rdg_sampler_pick(p->sampler, rdg_session_logits(p->session, 0), &token, e);
+        if (!err) err = rdg_sampler_accept(p->sampler, token, e);
+        if (!err) on_pick(&d, token);
+        if (!err) err = d.err;
     }
-    if (!err) rdg_stream_finish(&stream, emit, &m);
-    if (!err) cli_stop_flush(&m.stop, pass_on, &m);
-    cli_stop_finish(&m.stop);
+    while (!err && d.more) err = go_on(&d, e);
+    if (!err) rdg_stream_finish(&d.stream, emit, &d.emitter);
+    if (!err) cli_stop_flush(&d.emitter.stop, pass_on, &d.emitter);
+    cli_stop_finish(&d.emitter.stop);
     g->seconds = rdg_clock_seconds() - start;
     return err;
 }

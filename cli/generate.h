@@ -91,6 +91,7 @@ typedef struct cli_generate_params {
     /* Told when tokens were dropped and n_evaluated evaluated again; NULL if never wanted. */
     void (*on_shift)(void *user, int64_t n_dropped, int64_t n_evaluated);
     void *user;
+    const rdg_log *log; /* where tokens are picked, and why; may be NULL */
 } cli_generate_params;
 
 typedef struct cli_generation {
@@ -98,6 +99,7 @@ typedef struct cli_generation {
     size_t n_tokens, cap;
     const char *finish_reason; /* "length", "stop", "context", "interrupted" */
     double seconds;
+    const char *on_host; /* why the host picked the tokens, NULL: the device did */
 } cli_generation;
 void cli_generation_finish(cli_generation *g);
 

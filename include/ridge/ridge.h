@@ -13,6 +13,7 @@
 #include <ridge/convert.h>
 #include <ridge/model.h>
 #include <ridge/sampler.h>
+#include <ridge/generate.h>
 #include <ridge/evaluate.h>
 #include <ridge/synth.h>
 #include <ridge/template.h>

@@ -1,4 +1,5 @@
-/* From logits to the next token. Same seed and same logits give the same token, whatever the thread count. */
+/* From logits to the next token. The k-th pick since the last reset uses the k-th random number of the seed,
+ * so that the same seed and the same logits give the same token, whatever the thread count and the device. */
 #ifndef RIDGE_SAMPLER_H
 #define RIDGE_SAMPLER_H
 

@@ -1,11 +1,17 @@
 /* The sampler: parameters, the accepted tokens, and the draw. The formulas are in sampler_stages.c.
  * Bias comes first, always; a token whose logit is -inf afterwards is out of the game. Greedy (temperature <=
- * 0) takes the largest logit after bias, penalties and DRY; mirostat replaces the filters. */
+ * 0) takes the largest logit after bias, penalties and DRY; mirostat replaces the filters.
+ *
+ * Settings of temperature, top-k, top-p and min-p alone are left to the operation `sample`, whatever the
+ * device: one definition and one order of random numbers. The draw after the stages follows it: in rising
+ * order of ids, with its weights. */
 #include "engine/sampler_internal.h"
 #include "base/compiler.h"
 #include "base/mem.h"
+#include "ops/sample/sample_weight.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define DEFAULT_ORDER "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature"
@@ -130,15 +136,54 @@ static bool has_stage(const rdg_sampler *s, const char *name)
     return false;
 }
 
+/* The first setting that `sample` does not know. Greedy needs no filter. */
+static void find_simple(rdg_sampler *s)
+{
+    static const char *const in_order[] = {"top_k", "top_p", "min_p", "temperature"};
+    const rdg_sampler_params *p = &s->params;
+    const bool greedy = p->temperature <= 0;
+    const struct {
+        const char *name;
+        double value, off;
+        bool used;
+    } others[] = {
+        {"n_bias", p->n_bias, 0, true},
+        {"repeat_penalty", p->repeat_penalty, 1, has_stage(s, "penalties")},
+        {"frequency_penalty", p->frequency_penalty, 0, has_stage(s, "penalties")},
+        {"presence_penalty", p->presence_penalty, 0, has_stage(s, "penalties")},
+        {"dry_multiplier", p->dry_multiplier, 0, has_stage(s, "dry")},
+        {"mirostat", p->mirostat, 0, !greedy},
+        {"top_n_sigma", p->top_n_sigma, 0, !greedy && has_stage(s, "top_n_sigma")},
+        {"typical_p", p->typical_p, 1, !greedy && has_stage(s, "typ_p")},
+        {"xtc_probability", p->xtc_probability, 0, !greedy && has_stage(s, "xtc")},
+        {"dynatemp_range", p->dynatemp_range, 0, !greedy && has_stage(s, "temperature")},
+    };
+    for (int i = 0; i < RDG_COUNTOF(others) && !s->not_simple[0]; i++)
+        if (others[i].used && others[i].value != others[i].off)
+            snprintf(s->not_simple, sizeof s->not_simple, "%s is %g", others[i].name, others[i].value);
+    for (int i = 0, at = 0; i < s->n_stages && !greedy && !s->not_simple[0]; i++, at++) {
+        while (at < RDG_COUNTOF(in_order) && strcmp(in_order[at], s->stages[i]->name)) at++;
+        if (at == RDG_COUNTOF(in_order))
+            snprintf(s->not_simple, sizeof s->not_simple, "the order puts %s elsewhere than usual",
+                     s->stages[i]->name);
+    }
+    s->simple = !s->not_simple[0];
+    s->sample = (rdg_sample_params){.temperature = has_stage(s, "temperature") || greedy ? p->temperature : 1,
+                                    .top_k = has_stage(s, "top_k") ? p->top_k : 0,
+                                    .top_p = has_stage(s, "top_p") ? p->top_p : 1,
+                                    .min_p = has_stage(s, "min_p") ? p->min_p : 0};
+}
+
 /* Life ------------------------------------------------------------------------------------------------ */
 
 static rdg_err allocate(rdg_sampler *s, rdg_error *e)
 {
     const rdg_sampler_params *p = &s->params;
     size_t n = (size_t)s->n_vocab;
-    s->candidates = rdg_alloc_array(n, sizeof *s->candidates);
-    s->scratch = rdg_alloc_array(n, sizeof *s->scratch);
-    bool ok = s->candidates && s->scratch;
+    size_t bytes = RDG_MAX(2 * n * sizeof *s->candidates, rdg_sample_work_bytes(s->n_vocab));
+    s->candidates = rdg_alloc(bytes);
+    bool ok = s->candidates;
+    s->scratch = ok ? s->candidates + n : NULL;
     if (p->n_bias) {
         s->bias = rdg_alloc_array((size_t)p->n_bias, sizeof *s->bias);
         if (s->bias) memcpy(s->bias, p->bias, (size_t)p->n_bias * sizeof *s->bias);
@@ -177,6 +222,7 @@ rdg_err rdg_sampler_create(const rdg_sampler_params *p, int64_t n_vocab, rdg_sam
     s->params = *p;
     s->n_vocab = n_vocab;
     err = read_order(s, p->order, e);
+    if (!err) find_simple(s);
     if (!err) err = allocate(s, e);
     if (err) {
         rdg_sampler_destroy(s);
@@ -197,7 +243,6 @@ void rdg_sampler_destroy(rdg_sampler *s)
     rdg_free(s->logit_of);
     rdg_free(s->count);
     rdg_free(s->bias);
-    rdg_free(s->scratch);
     rdg_free(s->candidates);
     rdg_free(s);
 }
@@ -206,6 +251,7 @@ void rdg_sampler_reset(rdg_sampler *s)
 {
     rdg_rng_seed(&s->rng, s->params.seed);
     s->mu = 2.0 * s->params.mirostat_tau;
+    s->n_picks = 0;
     s->n_history = 0;
     if (s->count) memset(s->count, 0, (size_t)s->n_vocab * sizeof *s->count);
 }
@@ -309,23 +355,29 @@ static rdg_err run_stages(rdg_sampler *s, const float *logits, rdg_error *e)
 }
 
 /* Draws among the candidates by their probabilities. */
-static int64_t draw(rdg_sampler *s)
+static int64_t draw(rdg_sampler *s, uint32_t step)
 {
     if (s->n == 1) return 0;
-    float max = rdg_sampler_max(s);
-    double left = rdg_rng_uniform(&s->rng) * rdg_sampler_sum(s, max);
-    int64_t chosen = 0;
-    for (int64_t i = 0; i < s->n; i++) {
-        double p = exp((double)s->candidates[i].logit - max);
-        if (p > 0) chosen = i; /* rounding may leave a rest behind the last one */
-        left -= p;
-        if (left < 0) break;
+    rdg_sampler_forget_order(s);
+    const float max = rdg_sampler_max(s), scale = rdg_sample_scale(1);
+    uint64_t total = 0, weight;
+    for (int64_t i = 0; i < s->n; i++) total += rdg_sample_weight((max - s->candidates[i].logit) * scale);
+    uint64_t left = rdg_sample_target(total, s->params.seed, step);
+    int64_t i = 0;
+    while (left >= (weight = rdg_sample_weight((max - s->candidates[i].logit) * scale))) {
+        left -= weight;
+        i++;
     }
-    return chosen;
+    return i;
 }
 
 rdg_err rdg_sampler_pick(rdg_sampler *s, const float *logits, int32_t *token, rdg_error *e)
 {
+    const uint32_t step = s->n_picks++;
+    if (s->simple) {
+        *token = rdg_sample_row(&s->sample, logits, s->n_vocab, s->params.seed, step, s->candidates);
+        return *token < 0 ? load(s, logits, e) : RDG_OK; /* which says what is wrong with the logits */
+    }
     rdg_err err = run_stages(s, logits, e);
     if (err) return err;
     if (s->params.mirostat && s->params.temperature > 0) {
@@ -333,13 +385,13 @@ rdg_err rdg_sampler_pick(rdg_sampler *s, const float *logits, int32_t *token, rd
         float max = rdg_sampler_max(s);
         double log_sum = log(rdg_sampler_sum(s, max)) + max;
         rdg_mirostat_cut(s);
-        int64_t i = draw(s);
+        int64_t i = draw(s, step);
         double surprise = (log_sum - s->candidates[i].logit) / log(2.0);
         s->mu -= s->params.mirostat_eta * (surprise - s->params.mirostat_tau);
         *token = s->candidates[i].id;
         return RDG_OK;
     }
-    *token = s->candidates[draw(s)].id;
+    *token = s->candidates[draw(s, step)].id;
     return RDG_OK;
 }
 

@@ -7,6 +7,7 @@
 
 #include <ridge/sampler.h>
 #include "base/rng.h"
+#include "ops/sample/sample.h"
 
 #include <stddef.h>
 
@@ -38,11 +39,16 @@ struct rdg_sampler {
     const rdg_stage *stages[RDG_SAMPLER_MAX_STAGES];
     int n_stages;
 
-    rdg_candidate *candidates, *scratch; /* n_vocab each */
+    rdg_candidate *candidates, *scratch; /* n_vocab each, in one block */
     int64_t n, n_sorted;
-    float *logit_of; /* per token id: scratch of typ_p; NULL without it */
-    rdg_rng rng;
-    double mu; /* mirostat: the surprise that is allowed next, in bits */
+    float *logit_of;  /* per token id: scratch of typ_p; NULL without it */
+    rdg_rng rng;      /* of XTC */
+    uint32_t n_picks; /* which random number of the seed is next */
+    /* Settings that the operation `sample` knows: it picks then, here or on a device. */
+    bool simple;
+    rdg_sample_params sample;
+    char not_simple[96]; /* the first setting that it does not know; "" if simple */
+    double mu;           /* mirostat: the surprise that is allowed next, in bits */
 
     int32_t *history; /* accepted tokens, oldest first; trimmed when no stage can see that far back */
     size_t n_history, history_cap;
@@ -58,6 +64,8 @@ extern const rdg_stage rdg_sampler_stages[RDG_SAMPLER_MAX_STAGES]; /* in the def
 /* Makes the m most likely candidates a sorted prefix (all of them if there are fewer). The others are dropped
  * unless keep_rest. Linear in the number of candidates. */
 void rdg_sampler_sort_top(rdg_sampler *s, int64_t m, bool keep_rest);
+/* Back to rising ids, nothing sorted. */
+void rdg_sampler_forget_order(rdg_sampler *s);
 /* The largest logit among the candidates. */
 float rdg_sampler_max(const rdg_sampler *s);
 /* Sum of exp(logit - max) over the candidates, in their order. */

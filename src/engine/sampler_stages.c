@@ -103,7 +103,7 @@ void rdg_sampler_sort_top(rdg_sampler *s, int64_t m, bool keep_rest)
 }
 
 /* Logits are about to change by unequal amounts: back to rising id. */
-static void forget_order(rdg_sampler *s)
+void rdg_sampler_forget_order(rdg_sampler *s)
 {
     if (s->n_sorted) radix_sort(s->candidates, s->scratch, s->n, true);
     s->n_sorted = 0;
@@ -154,7 +154,7 @@ static double entropy(const rdg_sampler *s, float max, double sum)
 static void apply_penalties(rdg_sampler *s)
 {
     const rdg_sampler_params *p = &s->params;
-    forget_order(s);
+    rdg_sampler_forget_order(s);
     for (int64_t i = 0; i < s->n; i++) {
         rdg_candidate *c = &s->candidates[i];
         int32_t count = s->count[c->id];
@@ -184,7 +184,7 @@ static void apply_dry(rdg_sampler *s)
     while (limit < n && !s->breaker[*(last - limit)]) limit++;
     if (n < 2 || limit == 0) return;
 
-    forget_order(s);
+    rdg_sampler_forget_order(s);
     int32_t *z = s->dry_z;
     size_t left = 0, right = 0; /* the match found so far that reaches farthest: [left, right) */
     for (size_t i = 1; i < n; i++) {
@@ -249,7 +249,7 @@ static void apply_typical(rdg_sampler *s)
 {
     float max = rdg_sampler_max(s);
     double sum = rdg_sampler_sum(s, max), h = entropy(s, max, sum), log_sum = log(sum), held = 0;
-    forget_order(s);
+    rdg_sampler_forget_order(s);
     /* The same search as top-p's, with the distance (negative: nearest is largest) in place of the logit. */
     int64_t n = s->n, taken = 0;
     rdg_candidate *c = s->candidates;
@@ -265,7 +265,7 @@ static void apply_typical(rdg_sampler *s)
     }
     s->n = taken;
     for (int64_t i = 0; i < taken; i++) c[i].logit = original[c[i].id];
-    forget_order(s);
+    rdg_sampler_forget_order(s);
 }
 
 static bool typical_active(const rdg_sampler_params *p)

@@ -5,6 +5,7 @@
 
 #include "base/pool.h"
 #include "graph/plan.h"
+#include "ops/sample/sample.h"
 #include <ridge/model.h>
 
 typedef struct rdg_exec rdg_exec;
@@ -30,10 +31,14 @@ typedef struct rdg_launch_span {
     int64_t begin_ns, end_ns; /* since the first launch of the first step */
 } rdg_launch_span;
 
-/* Greedy decoding that stays on the device: token i + 1 is the index of the largest logit after token i. */
+/* Decoding that stays on the device: token i + 1 is picked from the logits after token i, with the random
+ * number of `seed` and `step` + i. */
 typedef struct rdg_generate {
-    int32_t token, position;                     /* the first token to evaluate, and where */
-    int64_t n;                                   /* tokens to evaluate at most */
+    int32_t token, position;  /* the first token to evaluate, and where */
+    int64_t n;                /* tokens to evaluate at most */
+    rdg_sample_params sample; /* zeros: greedy */
+    uint64_t seed;
+    uint32_t step;
     bool (*on_token)(void *user, int32_t token); /* each token picked, in order; false stops */
     /* Optional: the launches of each step in order, once it is over. It puts timestamps into the lists. */
     void (*on_spans)(void *user, const rdg_launch_span *spans, int64_t n);

@@ -84,10 +84,10 @@ static void bind(void *user, rdg_value_id id, rdg_tensor *t)
     }
     case RDG_VALUE_INPUT:
         t->buffer = b->c->inputs;
-        offset += b->c->input_offset[base == p->tokens      ? 0
-                                     : base == p->positions ? 1
-                                     : base == p->carried   ? 3
-                                                            : 2];
+        offset += b->c->input_offset[base == p->tokens      ? INPUT_TOKENS
+                                     : base == p->positions ? INPUT_POSITIONS
+                                     : base == p->carried   ? INPUT_CARRIED
+                                                            : INPUT_ROWS];
         break;
     case RDG_VALUE_STATE: {
         const rdg_state *s = &p->states[v->state_key];
@@ -129,11 +129,12 @@ static void drop_recordings(gpu_prepared *c)
     }
 }
 
-static rdg_err grow(gpu_exec *x, rdg_buffer **b, uint64_t bytes, bool zero, const char *label, rdg_error *e)
+rdg_err rdg_gpu_exec_grow(gpu_exec *x, rdg_buffer **b, uint64_t bytes, bool zero, const char *label,
+                          rdg_error *e)
 {
     uint64_t have = *b ? rdg_buffer_bytes(*b) : 0;
     if (bytes <= have) return RDG_OK;
-    for (size_t i = 0; i < x->n_prepared; i++) drop_recordings(x->prepared[i]);
+    for (size_t i = 0; i < x->n_prepared && *b; i++) drop_recordings(x->prepared[i]);
     rdg_buffer_destroy(*b);
     *b = NULL;
     x->base.scratch_bytes -= have;
@@ -180,10 +181,10 @@ static void look_at_attention(gpu_prepared *c)
 static rdg_err make_buffers(gpu_exec *x, gpu_prepared *c, rdg_error *e)
 {
     const rdg_plan *p = c->base.plan;
-    const int64_t counts[4] = {p->options.n_tokens, p->options.n_tokens, p->options.n_outputs,
-                               rdg_tensor_n_elements(rdg_plan_shape(p, p->carried))};
+    const int64_t counts[INPUT_COUNT] = {p->options.n_tokens, p->options.n_tokens, p->options.n_outputs,
+                                         rdg_tensor_n_elements(rdg_plan_shape(p, p->carried)), 3};
     uint64_t total = 0;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < INPUT_COUNT; i++) {
         c->input_offset[i] = total;
         total += (uint64_t)rdg_round_up(counts[i] * 4 + 4, INPUT_ALIGN);
     }
@@ -223,12 +224,13 @@ static rdg_err gpu_prepare(rdg_exec *base, rdg_plan *plan, rdg_prepared **out, r
     if (rc) goto fail;
     look_at_attention(c);
     if ((rc = make_buffers(x, c, e))) goto fail;
-    if ((rc = grow(x, &x->scratch, (uint64_t)c->schedule.scratch_bytes + INPUT_ALIGN, false, "scratch", e)))
+    if ((rc = rdg_gpu_exec_grow(x, &x->scratch, (uint64_t)c->schedule.scratch_bytes + INPUT_ALIGN, false,
+                                "scratch", e)))
         goto fail;
     rdg_gpu_recorder r = recorder(x, c, &b, plan->options.n_ctx);
     if ((rc = rdg_gpu_record_needs(&r, &kernel_bytes, &step_bytes, e))) goto fail;
-    if ((rc = grow(x, &x->kernel_scratch, kernel_bytes, false, "kernel scratch", e))) goto fail;
-    if ((rc = grow(x, &x->step_scratch, step_bytes, true, "step scratch", e))) goto fail;
+    if ((rc = rdg_gpu_exec_grow(x, &x->kernel_scratch, kernel_bytes, false, "kernel scratch", e))) goto fail;
+    if ((rc = rdg_gpu_exec_grow(x, &x->step_scratch, step_bytes, true, "step scratch", e))) goto fail;
     x->prepared[x->n_prepared++] = c;
     *out = &c->base;
     return RDG_OK;
@@ -260,6 +262,13 @@ static int64_t bucket(const gpu_prepared *c, int64_t n_visible)
     return b;
 }
 
+static bool same_recipe(const gpu_recipe *a, const gpu_recipe *b)
+{
+    return a->stamps == b->stamps && a->copy == b->copy && a->goes_on == b->goes_on &&
+           a->sample.temperature == b->sample.temperature && a->sample.top_k == b->sample.top_k &&
+           a->sample.top_p == b->sample.top_p && a->sample.min_p == b->sample.min_p;
+}
+
 rdg_err rdg_gpu_exec_record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, const gpu_recipe *recipe,
                             recording **out, rdg_error *e)
 {
@@ -267,7 +276,7 @@ rdg_err rdg_gpu_exec_record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, con
     recording *victim = &c->recordings[0];
     for (int i = 0; i < RDG_GPU_RECORDINGS; i++) {
         recording *rec = &c->recordings[i];
-        if (rec->list && rec->n_visible == key && !memcmp(&rec->recipe, recipe, sizeof *recipe)) {
+        if (rec->list && rec->n_visible == key && same_recipe(&rec->recipe, recipe)) {
             rec->used = ++c->clock;
             *out = rec;
             return RDG_OK;
@@ -290,7 +299,7 @@ rdg_err rdg_gpu_exec_record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, con
     if (!rc && c->output) {
         rdg_tensor t = *rdg_plan_shape(c->base.plan, c->output_value);
         bind(&b, c->output_value, &t);
-        if (recipe->greedy) {
+        if (recipe->goes_on) {
             rc = rdg_gpu_record_sampling(x, c, &t, recipe, l, &n_spans, e);
         } else {
             rdg_list_barrier(l);
@@ -339,11 +348,11 @@ static rdg_err gpu_run(rdg_exec *base, rdg_prepared *prepared, const rdg_step *s
     const gpu_recipe recipe = {.stamps = times ? RDG_STAMPS_ENDS : RDG_STAMPS_NONE};
     rdg_err rc = rdg_gpu_exec_record(x, c, step->n_visible, &recipe, &rec, e);
     if (rc) return rc;
-    rdg_gpu_exec_input(c, 0, step->tokens, o->n_tokens);
-    rdg_gpu_exec_input(c, 1, step->positions, o->n_tokens);
-    rdg_gpu_exec_input(c, 2, step->output_rows, o->n_outputs);
+    rdg_gpu_exec_input(c, INPUT_TOKENS, step->tokens, o->n_tokens);
+    rdg_gpu_exec_input(c, INPUT_POSITIONS, step->positions, o->n_tokens);
+    rdg_gpu_exec_input(c, INPUT_ROWS, step->output_rows, o->n_outputs);
     if (c->base.plan->carried != RDG_NO_VALUE)
-        rdg_gpu_exec_input(c, 3, step->carried,
+        rdg_gpu_exec_input(c, INPUT_CARRIED, step->carried,
                            rdg_tensor_n_elements(rdg_plan_shape(c->base.plan, c->base.plan->carried)));
     rc = rdg_submit(x->device, rec->list, NULL, 0, &done, e);
     if (!rc) rc = rdg_event_wait(x->device, done, RDG_GPU_TIMEOUT_NS, e);
@@ -405,7 +414,7 @@ static void gpu_destroy(rdg_exec *base)
     rdg_buffer_destroy(x->scratch);
     rdg_buffer_destroy(x->kernel_scratch);
     rdg_buffer_destroy(x->step_scratch);
-    rdg_buffer_destroy(x->greedy_scratch);
+    rdg_buffer_destroy(x->sample_scratch);
     rdg_buffer_destroy(x->ring);
     rdg_gpu_cache_destroy(x->cache);
     rdg_gpu_context_put(x->context, x->log);

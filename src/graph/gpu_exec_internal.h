@@ -11,9 +11,13 @@ enum { RDG_GPU_RECORDINGS = 6 };
 /* What the list of a plan does at its end and beside its launches: part of what it is recorded for. */
 typedef struct gpu_recipe {
     rdg_gpu_stamps stamps;
-    int copy;    /* the same list again, for steps whose timestamps are read while the next one runs */
-    bool greedy; /* samples and goes on by itself instead of copying the logits out */
+    int copy;     /* the same list again, for steps whose timestamps are read while the next one runs */
+    bool goes_on; /* picks its token and goes on by itself instead of copying the logits out */
+    rdg_sample_params sample;
 } gpu_recipe;
+
+/* What the host writes before a step, in one mapped buffer. */
+enum { INPUT_TOKENS, INPUT_POSITIONS, INPUT_ROWS, INPUT_CARRIED, INPUT_DRAW, INPUT_COUNT };
 
 typedef struct recording {
     rdg_list *list;
@@ -26,8 +30,8 @@ typedef struct recording {
 typedef struct gpu_prepared {
     rdg_prepared base;
     rdg_gpu_schedule schedule;
-    rdg_buffer *inputs; /* tokens, positions, output_rows, carried; always mapped */
-    uint64_t input_offset[4];
+    rdg_buffer *inputs;
+    uint64_t input_offset[INPUT_COUNT];
     rdg_buffer *output;
     rdg_value_id output_value;
     bool exact_visible; /* an attention that is not causal: its length is part of the recording */
@@ -57,7 +61,7 @@ typedef struct gpu_exec {
     gpu_state *states;
     size_t n_states, cap_states;
     rdg_buffer *scratch, *kernel_scratch, *step_scratch;
-    rdg_buffer *greedy_scratch, *ring;
+    rdg_buffer *sample_scratch, *ring;
     gpu_prepared **prepared;
     size_t n_prepared, cap_prepared;
 } gpu_exec;
@@ -65,8 +69,11 @@ typedef struct gpu_exec {
 /* The list for a step that sees n_visible positions, recorded now or before. */
 rdg_err rdg_gpu_exec_record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, const gpu_recipe *recipe,
                             recording **out, rdg_error *e);
-/* Step input i (tokens, positions, output_rows, carried) of the next submit: n words. */
+/* An input of the next submit: INPUT_…, n words. */
 void rdg_gpu_exec_input(const gpu_prepared *c, int i, const void *src, int64_t n);
+/* Makes *b at least this large; what was recorded with the old one is dropped. zero: clears what is new. */
+rdg_err rdg_gpu_exec_grow(gpu_exec *x, rdg_buffer **b, uint64_t bytes, bool zero, const char *label,
+                          rdg_error *e);
 /* Finishes a list that does one thing, runs it and waits. */
 rdg_err rdg_gpu_exec_run_list(gpu_exec *x, rdg_list *l, rdg_error *e);
 

@@ -1,7 +1,7 @@
 /* Decoding that stays on the device: each step ends with picking its token, which goes where the next step
  * looks for it, and into a ring that the host reads. The next step is submitted while one runs. */
 #include "graph/gpu_exec_internal.h"
-#include "ops/sample/greedy.h"
+#include "ops/sample/sample_step.h"
 
 #include <string.h>
 
@@ -10,15 +10,19 @@ enum { RING = 64, IN_FLIGHT = 2 };
 rdg_err rdg_gpu_record_sampling(gpu_exec *x, const gpu_prepared *c, const rdg_tensor *logits,
                                 const gpu_recipe *recipe, rdg_list *l, int *n_spans, rdg_error *e)
 {
-    rdg_gpu_env env = {.facts = rdg_device_get_facts(x->device),
-                       .cache = x->cache,
-                       .scratch = rdg_buffer_address(x->greedy_scratch)};
     rdg_gpu_dispatch d[RDG_GPU_MAX_DISPATCHES];
     memset(d, 0, sizeof d);
     uint64_t inputs = rdg_buffer_address(c->inputs);
-    int n = rdg_greedy_encode(&env, rdg_gpu_address(logits), logits->dim[0], inputs + c->input_offset[0],
-                              inputs + c->input_offset[1], rdg_buffer_address(x->ring), RING, d);
+    const rdg_sample_step step = {.logits = rdg_gpu_address(logits),
+                                  .n = logits->dim[0],
+                                  .draw = inputs + c->input_offset[INPUT_DRAW],
+                                  .id = inputs + c->input_offset[INPUT_TOKENS],
+                                  .position = inputs + c->input_offset[INPUT_POSITIONS],
+                                  .ring = rdg_buffer_address(x->ring),
+                                  .ring_size = RING};
+    int n = rdg_sample_step_encode(&recipe->sample, &step, rdg_buffer_address(x->sample_scratch), d);
     for (int i = 0; i < n; i++, (*n_spans)++) {
+        d[i].barrier_before = false; /* it stands in front of the timestamp */
         rdg_list_barrier(l);
         if (recipe->stamps == RDG_STAMPS_SPANS) rdg_list_timestamp_early(l, 2 * *n_spans);
         rdg_err rc = rdg_gpu_dispatch_all(x->cache, l, &d[i], 1, e);
@@ -28,20 +32,12 @@ rdg_err rdg_gpu_record_sampling(gpu_exec *x, const gpu_prepared *c, const rdg_te
     return RDG_OK;
 }
 
-static rdg_err start_greedy(gpu_exec *x, rdg_error *e)
+static rdg_err start_sampling(gpu_exec *x, const gpu_prepared *c, const rdg_sample_params *p, rdg_error *e)
 {
-    rdg_err rc = RDG_OK;
-    if (!x->greedy_scratch)
-        rc = rdg_buffer_create(x->device, RDG_MEMORY_DEVICE, RDG_GREEDY_SCRATCH_BYTES, "greedy",
-                               &x->greedy_scratch, e);
+    const int64_t n = rdg_plan_shape(c->base.plan, c->output_value)->dim[0];
+    rdg_err rc = rdg_gpu_exec_grow(x, &x->sample_scratch, rdg_sample_scratch_bytes(p, n), true, "sample", e);
     if (!rc && !x->ring)
         rc = rdg_buffer_create(x->device, RDG_MEMORY_READBACK, RING * 4, "tokens", &x->ring, e);
-    rdg_list *l = NULL;
-    if (!rc) rc = rdg_list_create(x->device, 0, 0, "start greedy", &l, e);
-    if (rc) return rc;
-    rdg_list_fill(l, x->greedy_scratch, 0, RDG_GREEDY_SCRATCH_BYTES, 0);
-    rc = rdg_gpu_exec_run_list(x, l, e);
-    rdg_list_destroy(l);
     return rc;
 }
 
@@ -91,20 +87,23 @@ rdg_err rdg_gpu_exec_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_
     gpu_exec *x = (gpu_exec *)base;
     gpu_prepared *c = (gpu_prepared *)prepared;
     const rdg_plan_options *o = &c->base.plan->options;
-    const int32_t row = 0;
-    gpu_recipe recipe = {.stamps = g->on_spans ? RDG_STAMPS_SPANS : RDG_STAMPS_NONE, .greedy = true};
+    const int32_t row = 0, draw[3] = {(int32_t)(uint32_t)g->seed, (int32_t)(uint32_t)(g->seed >> 32),
+                                      (int32_t)g->step};
+    gpu_recipe recipe = {
+        .stamps = g->on_spans ? RDG_STAMPS_SPANS : RDG_STAMPS_NONE, .goes_on = true, .sample = g->sample};
     span_reader reader = {0};
     recording *rec[IN_FLIGHT] = {0};
     rdg_event done[IN_FLIGHT] = {{0}};
     *n_done = 0;
     if (o->n_tokens != 1 || o->n_outputs != 1 || !c->output || c->exact_visible)
         return rdg_fail(e, RDG_E_ARGUMENT, "only a plan of one token with logits can go on by itself");
-    rdg_err rc = start_greedy(x, e);
+    rdg_err rc = start_sampling(x, c, &g->sample, e);
     if (!rc && g->on_spans) rc = start_spans(&reader, x, c, g, e);
     if (rc) goto done;
-    rdg_gpu_exec_input(c, 0, &g->token, 1);
-    rdg_gpu_exec_input(c, 1, &g->position, 1);
-    rdg_gpu_exec_input(c, 2, &row, 1);
+    rdg_gpu_exec_input(c, INPUT_TOKENS, &g->token, 1);
+    rdg_gpu_exec_input(c, INPUT_POSITIONS, &g->position, 1);
+    rdg_gpu_exec_input(c, INPUT_ROWS, &row, 1);
+    rdg_gpu_exec_input(c, INPUT_DRAW, draw, 3);
     bool go_on = true;
     for (int64_t i = 0; i < g->n + IN_FLIGHT - 1 && go_on && !rc; i++) {
         if (i < g->n) {
@@ -117,10 +116,10 @@ rdg_err rdg_gpu_exec_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_
         if (rc || k < 0) continue;
         rc = rdg_event_wait(x->device, done[k % IN_FLIGHT], RDG_GPU_TIMEOUT_NS, e);
         if (rc) break;
-        int32_t token = ((const volatile int32_t *)rdg_buffer_host(x->ring))[k % RING];
+        int32_t token = ((const volatile int32_t *)rdg_buffer_host(x->ring))[(g->step + (uint32_t)k) % RING];
         if (token < 0) {
-            rc = rdg_fail(e, RDG_E_DEVICE, "the logits at position %lld hold no number",
-                          (long long)(g->position + k));
+            rc = rdg_fail(e, RDG_E_DEVICE, "position %lld: %s", (long long)(g->position + k),
+                          rdg_sample_problem(token));
             break;
         }
         *n_done = k + 1;

@@ -10,7 +10,7 @@
 #include "device/device.h"
 #include "ops/op.h"
 
-enum { RDG_GPU_MAX_DISPATCHES = 4 };
+enum { RDG_GPU_MAX_DISPATCHES = 6 };
 
 typedef struct rdg_gpu_dispatch {
     const char *module;

@@ -13,6 +13,7 @@
 #include "ops/rmsnorm/rmsnorm.h"
 #include "ops/rope/rope.h"
 #include "ops/route/route.h"
+#include "ops/sample/sample.h"
 #include "ops/sumsq/sumsq.h"
 
 #include <string.h>
@@ -21,7 +22,7 @@
 static const rdg_op *const ops[] = {
     &rdg_op_embed,    &rdg_op_rmsnorm,   &rdg_op_layernorm, &rdg_op_matvec, &rdg_op_matmul, &rdg_op_rope,
     &rdg_op_kv_store, &rdg_op_attention, &rdg_op_glu,       &rdg_op_act,    &rdg_op_add,    &rdg_op_mul,
-    &rdg_op_route,    &rdg_op_experts,   &rdg_op_combine,   &rdg_op_sumsq,
+    &rdg_op_route,    &rdg_op_experts,   &rdg_op_combine,   &rdg_op_sumsq,  &rdg_op_sample,
 };
 
 int rdg_op_count(void)

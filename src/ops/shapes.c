@@ -14,6 +14,7 @@
 #include "ops/rmsnorm/rmsnorm.h"
 #include "ops/rope/rope.h"
 #include "ops/route/route.h"
+#include "ops/sample/sample.h"
 #include "ops/sumsq/sumsq.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@
 #include <stdlib.h>
 
 typedef struct shape {
-    int64_t n, rows, columns, tokens, heads, kv_heads, head_dim, keys, experts, used;
+    int64_t n, rows, columns, tokens, heads, kv_heads, head_dim, keys, experts, used, top_k;
     rdg_type type;
 } shape;
 
@@ -39,6 +40,7 @@ static const struct key {
     {"head_dim", offsetof(shape, head_dim)},
     {"experts", offsetof(shape, experts)},
     {"used", offsetof(shape, used)},
+    {"top_k", offsetof(shape, top_k)},
 };
 
 static void f32(rdg_op_call *call, int operand, int64_t d0, int64_t d1, int64_t d2)
@@ -152,6 +154,16 @@ static void build_sumsq(const shape *s, rdg_op_call *call)
     f32(call, RDG_SUMSQ_COUNTS, 1, 1, 1);
 }
 
+static void build_sample(const shape *s, rdg_op_call *call)
+{
+    const rdg_sample_params p = {
+        .temperature = 0.8f, .top_k = (int32_t)s->top_k, .top_p = 0.95f, .min_p = 0.05f};
+    rdg_case_params(call, &p, sizeof p);
+    f32(call, RDG_SAMPLE_LOGITS, s->n, 1, 1);
+    i32(call, RDG_SAMPLE_DRAW, 3, 1);
+    i32(call, RDG_SAMPLE_ID, 1, 1);
+}
+
 /* One decode step of a model of about eight billion weights, unless the operation is about many tokens. */
 static const struct row {
     const rdg_op *op;
@@ -174,6 +186,7 @@ static const struct row {
     {&rdg_op_route, "experts=64,used=8,tokens=1", build_route},
     {&rdg_op_combine, "n=4096,used=8,tokens=1", build_combine},
     {&rdg_op_sumsq, "columns=4096,tokens=512", build_sumsq},
+    {&rdg_op_sample, "n=128256,top_k=40", build_sample},
 };
 
 static const struct row *row_of(const rdg_op *op)

@@ -1,11 +1,14 @@
 /* Decoding on a device, step after step without the host, on a small model: the timestamps of every launch
- * rise, there is one span a launch, and time that the host wastes between tokens shows as idle. Usage:
- * test_decode_vulkan GOLDEN_DIR [DEVICE]; without a device it is skipped. */
+ * rise, there is one span a launch, time that the host wastes between tokens shows as idle, and sampling on
+ * the device picks what the host would. Usage: test_decode_vulkan GOLDEN_DIR [DEVICE [SEED]]; without a
+ * device it is skipped. */
 #include "base/clock.h"
+#include "base/rng.h"
 #include "engine/decode.h"
 #include "graph/gpu_exec.h"
 #include "profile/timeline.h"
 #include "ridge/convert.h"
+#include "ridge/generate.h"
 #include "../golden/golden.h"
 
 #include <time.h>
@@ -99,6 +102,59 @@ static rdg_err timeline(rdg_session *s, watch *w, rdg_error *e)
     return RDG_OK;
 }
 
+/* Once by the device on its own, once step by step with the host's sampler and the device's logits: the same
+ * tokens, also when a run is cut in two, and with settings that only the host knows. */
+static rdg_err sampled(rdg_session *s, watch *w, uint64_t seed, rdg_error *e)
+{
+    static const struct {
+        float temperature, top_p, min_p, repeat_penalty;
+        int32_t top_k;
+    } rows[] = {{0, 1, 0, 1, 0},       {1, 1, 0, 1, 0}, {0.8f, 0.95f, 0.05f, 1, 40},
+                {1.5f, 0.7f, 0, 1, 0}, {1, 1, 0, 1, 5}, {1, 0.9f, 0, 1.2f, 0}};
+    int64_t n_vocab = s->model->hparams.n_vocab;
+    rdg_err err = RDG_OK;
+    for (size_t r = 0; r < sizeof rows / sizeof *rows && !err; r++) {
+        rdg_sampler_params p;
+        rdg_sampler *host = NULL, *device = NULL;
+        int32_t want[TOKENS], token = 3;
+        int64_t n_first = 0, n_done = 0;
+        rdg_sampler_defaults(&p);
+        p.seed = seed + r;
+        p.temperature = rows[r].temperature;
+        p.top_k = rows[r].top_k;
+        p.top_p = rows[r].top_p;
+        p.min_p = rows[r].min_p;
+        p.repeat_penalty = rows[r].repeat_penalty;
+        err = rdg_sampler_create(&p, n_vocab, &host, e);
+        if (!err) err = rdg_sampler_create(&p, n_vocab, &device, e);
+        rdg_session_reset(s);
+        for (int i = 0; i < TOKENS && !err; i++) {
+            err = rdg_session_eval(s, &token, 1, RDG_LOGITS_LAST, e);
+            if (!err) err = rdg_sampler_pick(host, rdg_session_logits(s, 0), &token, e);
+            if (!err) err = rdg_sampler_accept(host, token, e);
+            want[i] = token;
+        }
+        rdg_session_reset(s);
+        w->n_tokens = 0;
+        if (!err) err = rdg_session_generate(s, device, 3, TOKENS / 3, on_token, w, &n_first, e);
+        if (!err)
+            err = rdg_session_generate(s, device, want[TOKENS / 3 - 1], TOKENS - TOKENS / 3, on_token, w,
+                                       &n_done, e);
+        const char *why = err ? NULL : rdg_session_picks_on_host(s, device);
+        if (!err) {
+            printf("T %g, top-k %d, top-p %g, min-p %g: %s\n", (double)p.temperature, (int)p.top_k,
+                   (double)p.top_p, (double)p.min_p, why ? why : "on the device");
+            expect(w, n_first + n_done == TOKENS && w->n_tokens == TOKENS, "not every token came");
+            expect(w, !memcmp(want, w->tokens, sizeof want), "the device picks otherwise than the host");
+            expect(w, rdg_session_n_past(s) == TOKENS, "the session is elsewhere");
+            expect(w, !why == (p.repeat_penalty == 1), "picked on the wrong side");
+        }
+        rdg_sampler_destroy(device);
+        rdg_sampler_destroy(host);
+    }
+    return err;
+}
+
 int main(int argc, char **argv)
 {
     char dir[512];
@@ -126,7 +182,10 @@ int main(int argc, char **argv)
         rc = 77;
         goto done;
     }
+    const uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 0) : (uint64_t)rdg_clock_ns();
+    printf("seed %llu\n", (unsigned long long)seed);
     if (!err) err = timeline(s, &w, &e);
+    if (!err) err = sampled(s, &w, seed, &e);
     if (err) printf("%s: %s\n", rdg_err_name(err), e.message);
     printf("%d failures\n", w.failures);
     rc = err || w.failures;

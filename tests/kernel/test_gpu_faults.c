@@ -49,6 +49,7 @@ static rdg_err use(rdg_session *s, rdg_error *e)
     if (rc || !s->exec->class->generate) return rc;
     rc = s->exec->class->generate(s->exec, prepared, &g, &n_done, e);
     g.on_spans = ignore;
+    g.sample = (rdg_sample_params){.temperature = 1, .top_k = 9, .top_p = 0.9f};
     picked = 0;
     return rc ? rc : s->exec->class->generate(s->exec, prepared, &g, &n_done, e);
 }

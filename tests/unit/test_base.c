@@ -207,6 +207,28 @@ static void barrier_holds(void **state)
     assert_int_equal(rdg_pool_create(5000, &p, &e), RDG_E_ARGUMENT);
 }
 
+/* The vectors that its authors give. */
+static void philox_known_answers(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t counter[4], key[2], want[4];
+    } rows[] = {
+        {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+         {0xffffffff, 0xffffffff},
+         {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+         {0xa4093822, 0x299f31d0},
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+    };
+    for (int i = 0; i < 3; i++) {
+        uint32_t got[4];
+        rdg_philox(rows[i].counter, rows[i].key, got);
+        assert_memory_equal(got, rows[i].want, sizeof got);
+    }
+}
+
 static void rng_is_reproducible(void **state)
 {
     (void)state;
@@ -237,6 +259,7 @@ int main(void)
         cmocka_unit_test(maps_refuse_what_is_not_a_file),
         cmocka_unit_test(barrier_holds),
         cmocka_unit_test(rng_is_reproducible),
+        cmocka_unit_test(philox_known_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

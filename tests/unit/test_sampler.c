@@ -506,6 +506,84 @@ static void test_draw(void **state)
     rdg_sampler_destroy(s);
 }
 
+/* Stages that change nothing keep `sample` from picking: the picks are the same all the same. */
+static void test_one_definition(void **state)
+{
+    (void)state;
+    enum { N = 500, PICKS = 2000 };
+    int32_t a, b;
+    rdg_error e;
+    for (int i = 0; i < N; i++) logits[i] = rdg_rng_normal(&rng) * 2;
+    const rdg_logit_bias nothing = {.token = 3, .bias = 0};
+    rdg_sampler_params p = off();
+    p.seed = test_seed;
+    p.top_k = 60;
+    p.top_p = 0.9f;
+    p.min_p = 0.02f;
+    rdg_sampler_params q = p;
+    q.bias = &nothing;
+    q.n_bias = 1;
+    rdg_sampler *s = create(&p, N), *t = create(&q, N);
+    assert_true(s->simple);
+    assert_false(t->simple);
+    assert_string_equal(t->not_simple, "n_bias is 1");
+    for (int i = 0; i < PICKS; i++) {
+        assert_int_equal(rdg_sampler_pick(s, logits, &a, &e), RDG_OK);
+        assert_int_equal(rdg_sampler_pick(t, logits, &b, &e), RDG_OK);
+        if (a != b) fail_msg("pick %d: %d and %d (seed %llu)", i, a, b, (unsigned long long)test_seed);
+    }
+    rdg_sampler_destroy(t);
+    rdg_sampler_destroy(s);
+}
+
+/* Which settings leave the pick to `sample`, and what is said of the others. */
+static void test_simple(void **state)
+{
+    (void)state;
+    const rdg_logit_bias bias = {.token = 0, .bias = 1};
+    const struct {
+        rdg_sampler_params p;
+        const char *why;
+    } rows[] = {
+        {{.temperature = 0}, ""},
+        {{.temperature = 0, .typical_p = 0.5f, .top_n_sigma = 1, .mirostat = 2}, ""},
+        {{.temperature = 0, .repeat_penalty = 1.5f, .penalty_last_n = 8}, "repeat_penalty is 1.5"},
+        {{.temperature = 1, .top_k = 3, .top_p = 0.5f, .min_p = 0.1f}, ""},
+        {{.temperature = 1, .presence_penalty = 2, .penalty_last_n = 0}, ""},
+        {{.temperature = 1, .presence_penalty = 2, .penalty_last_n = 8}, "presence_penalty is 2"},
+        {{.temperature = 1, .dry_multiplier = 1, .dry_last_n = -1}, "dry_multiplier is 1"},
+        {{.temperature = 1, .typical_p = 0.5f}, "typical_p is 0.5"},
+        {{.temperature = 1, .xtc_probability = 1, .xtc_threshold = 0.1f}, "xtc_probability is 1"},
+        {{.temperature = 1, .dynatemp_range = 0.5f}, "dynatemp_range is 0.5"},
+        {{.temperature = 1, .mirostat = 1}, "mirostat is 1"},
+        {{.temperature = 1, .bias = &bias, .n_bias = 1}, "n_bias is 1"},
+        {{.temperature = 2, .top_k = 3, .order = "temperature;top_k"},
+         "the order puts top_k elsewhere than usual"},
+        {{.temperature = 2, .top_k = 3, .order = "top_k;temperature"}, ""},
+        {{.temperature = 1, .top_k = 3, .min_p = 0.5f, .order = "min_p;top_k"},
+         "the order puts top_k elsewhere than usual"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        rdg_sampler_params p = rows[i].p, d = off();
+        if (p.repeat_penalty == 0) p.repeat_penalty = 1;
+        if (p.typical_p == 0) p.typical_p = 1;
+        if (p.top_p == 0) p.top_p = 1;
+        p.dry_base = d.dry_base;
+        rdg_sampler *s = create(&p, 10);
+        assert_string_equal(s->not_simple, rows[i].why);
+        assert_int_equal(s->simple, !rows[i].why[0]);
+        rdg_sampler_destroy(s);
+    }
+    /* a stage that the order leaves out is off */
+    rdg_sampler_params p = off();
+    p.temperature = 2;
+    p.top_k = 3;
+    p.order = "top_p";
+    rdg_sampler *s = create(&p, 10);
+    assert_true(s->simple && s->sample.temperature == 1 && s->sample.top_k == 0);
+    rdg_sampler_destroy(s);
+}
+
 static void test_bad_logits(void **state)
 {
     (void)state;
@@ -644,15 +722,26 @@ static int bench(void)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing),     cmocka_unit_test(test_temperature),
-        cmocka_unit_test(test_dynatemp),    cmocka_unit_test(test_top_k),
-        cmocka_unit_test(test_top_p),       cmocka_unit_test(test_min_p),
-        cmocka_unit_test(test_top_n_sigma), cmocka_unit_test(test_typical),
-        cmocka_unit_test(test_xtc),         cmocka_unit_test(test_bias),
-        cmocka_unit_test(test_penalties),   cmocka_unit_test(test_dry),
-        cmocka_unit_test(test_mirostat),    cmocka_unit_test(test_order),
-        cmocka_unit_test(test_greedy),      cmocka_unit_test(test_draw),
-        cmocka_unit_test(test_bad_logits),  cmocka_unit_test(test_bad_params),
+        cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_temperature),
+        cmocka_unit_test(test_dynatemp),
+        cmocka_unit_test(test_top_k),
+        cmocka_unit_test(test_top_p),
+        cmocka_unit_test(test_min_p),
+        cmocka_unit_test(test_top_n_sigma),
+        cmocka_unit_test(test_typical),
+        cmocka_unit_test(test_xtc),
+        cmocka_unit_test(test_bias),
+        cmocka_unit_test(test_penalties),
+        cmocka_unit_test(test_dry),
+        cmocka_unit_test(test_mirostat),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_greedy),
+        cmocka_unit_test(test_draw),
+        cmocka_unit_test(test_one_definition),
+        cmocka_unit_test(test_simple),
+        cmocka_unit_test(test_bad_logits),
+        cmocka_unit_test(test_bad_params),
     };
     test_seed = argc > 1 && strcmp(argv[1], "bench") ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL);
     printf("seed %llu\n", (unsigned long long)test_seed);
