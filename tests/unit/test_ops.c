@@ -18,6 +18,8 @@
 #include "ops/rmsnorm/rmsnorm.h"
 #include "ops/shapes.h"
 
+#include <ridge/quantize.h>
+
 #include <math.h>
 
 /* A valid call of the operation, from its default shape; no data. */
@@ -329,6 +331,86 @@ static void test_tensor_get(void **state)
     assert_false(rdg_tensor_dense(&t));
 }
 
+static float *random_floats(rdg_rng *rng, int64_t n)
+{
+    float *v = malloc((size_t)n * sizeof *v);
+    for (int64_t i = 0; i < n; i++) v[i] = (float)(rdg_rng_uniform(rng) * 2.0 - 1.0);
+    return v;
+}
+
+/* One activation of each 256 is 1000 times the others, and meets weights that are 0. Rounded with one scale
+ * for all 256, the others would vanish; with formats of 32 elements only its neighbours do, which meet zeros,
+ * too. */
+static void check_large_activations(const rdg_op *op, const char *shape, int x, rdg_pool *pool, rdg_rng *rng)
+{
+    rdg_op_call call = valid(op, shape);
+    rdg_error e;
+    rdg_tensor *weight = &call.operand[0], *out = &call.operand[op->n_operands - 1];
+    for (int k = 0; k < op->n_operands; k++)
+        if (rdg_tensor_present(&call.operand[k]))
+            call.operand[k].data =
+                aligned_alloc(64, ((size_t)rdg_tensor_bytes(&call.operand[k]) + 127) / 64 * 64);
+    int64_t n_weights = rdg_tensor_n_elements(weight), n_x = rdg_tensor_n_elements(&call.operand[x]);
+    float *w = random_floats(rng, n_weights), *v = random_floats(rng, n_x);
+    for (int64_t i = 0; i < n_weights; i++)
+        if (i % weight->dim[0] % 256 < 32) w[i] = 0.0f;
+    for (int64_t i = 0; i < n_x; i++)
+        if (i % weight->dim[0] % 256 == 0) v[i] = 1000.0f;
+    assert_ok(rdg_quantise_rows(weight->type, w, weight->data, n_weights / weight->dim[0], weight->dim[0],
+                                NULL, &e),
+              &e);
+    memcpy(call.operand[x].data, v, (size_t)n_x * sizeof *v);
+    rdg_shape_prepare(&call, rdg_rng_next(rng));
+    int64_t n_out = rdg_tensor_n_elements(out);
+    double *wanted = malloc((size_t)n_out * sizeof *wanted), *outs[RDG_MAX_OPERANDS] = {0};
+    outs[op->n_operands - 1] = wanted;
+    assert_ok(op->reference(&call, outs, &e), &e);
+    for (const rdg_variant *const *r = op->variants; *r; r++) {
+        if ((*r)->backend != RDG_BACKEND_CPU || ((*r)->requires_mask & ~rdg_cpu_features())) continue;
+        if ((*r)->accepts && !(*r)->accepts(&call)) continue;
+        assert_ok(rdg_cpu_run(pool, &call, *r, &e), &e);
+        double error = 0.0, size = 0.0;
+        for (int64_t i = 0; i < n_out; i++) {
+            error += pow(((const float *)out->data)[i] - wanted[i], 2.0);
+            size += wanted[i] * wanted[i];
+        }
+        if (!(error < 1e-4 * size))
+            fail_msg("%s %s %s: relative error %.3g", op->name, (*r)->name, shape, sqrt(error / size));
+    }
+    for (int k = 0; k < op->n_operands; k++) free(call.operand[k].data);
+    free(wanted);
+    free(w);
+    free(v);
+}
+
+static void test_large_activations_leave_the_others_their_bits(void **state)
+{
+    static const char *const types[] = {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "MXFP4"};
+    static const struct {
+        const rdg_op *op;
+        const char *shape;
+        int x;
+    } calls[] = {{&rdg_op_matvec, "columns=544,rows=40,tokens=1", RDG_MATMUL_X},
+                 {&rdg_op_matvec, "columns=512,rows=9,tokens=7", RDG_MATMUL_X},
+                 {&rdg_op_matmul, "columns=800,rows=40,tokens=15", RDG_MATMUL_X},
+                 {&rdg_op_experts, "columns=512,rows=33,experts=4,used=2,tokens=3", RDG_EXPERTS_X}};
+    uint64_t seed = (uint64_t)rdg_clock_ns();
+    rdg_rng rng;
+    rdg_error e;
+    rdg_pool *pool;
+    (void)state;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    rdg_rng_seed(&rng, seed);
+    assert_ok(rdg_pool_create(2, &pool, &e), &e);
+    for (int c = 0; c < RDG_COUNTOF(calls); c++)
+        for (int t = 0; t < RDG_COUNTOF(types); t++) {
+            char shape[128];
+            snprintf(shape, sizeof shape, "%s,type=%s", calls[c].shape, types[t]);
+            check_large_activations(calls[c].op, shape, calls[c].x, pool, &rng);
+        }
+    rdg_pool_destroy(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_math),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_tensor_get),
+        cmocka_unit_test(test_large_activations_leave_the_others_their_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,7 @@ void rdg_q8_experts_run(const rdg_op_call *call, const rdg_cpu_task *task, const
     const rdg_tensor *ids = &call->operand[RDG_EXPERTS_IDS];
     if (task->phase == 0) {
         for (int64_t i = task->begin; i < task->end; i++)
-            rdg_q8_quantise_item(x, i, task->scratch, isa->quantise);
+            rdg_q8_quantise_item(x, weight->type, i, task->scratch, isa->quantise);
         return;
     }
     int64_t row_items = rdg_div_up(weight->dim[1], rdg_q8_item_rows(weight));

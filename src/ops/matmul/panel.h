@@ -23,20 +23,24 @@ enum {
 };
 
 /* 32 rows x 256 columns, q[k / 4][row][k mod 4]; u8 where the format has minima, s8 where it has a fixed
- * offset. scale, min: [sub-block][row]. In the s8 form the activations carry + 128, and correction[row] = sum
- * over sub-blocks of scale * 128 * sum(q) takes it away again. */
+ * offset. scale, min: [sub-block][row]. In the s8 form of AVX-512 the activations carry + 128, and the
+ * integer sums begin with correction = - 128 * sum(q), which takes it away again. */
 typedef struct rdg_q8_panel {
     RDG_ALIGNED(64) uint8_t q[RDG_PANEL_COLUMNS / 4][RDG_PANEL_ROWS][4];
-    float scale[16][RDG_PANEL_ROWS], min[16][RDG_PANEL_ROWS];
-    float correction[RDG_PANEL_ROWS];
+    float scale[16][RDG_PANEL_ROWS];
+    union {
+        float min[16][RDG_PANEL_ROWS];
+        int32_t correction[16][RDG_PANEL_ROWS];
+    };
 } rdg_q8_panel;
 
-/* Six tokens x 256 columns; sum is by sub-block of the weight's format (8 or 16 of them). */
+/* Six tokens x 256 columns; sum is by sub-block of the weight's format (8 or 16 of them). If the weights are
+ * in blocks of 256, x = scale[0] q and sum is of q; if in blocks of 32, x = scale[c / 32] q and sum is of x.
+ */
 typedef struct rdg_q8_group {
     RDG_ALIGNED(64) int8_t q[RDG_PANEL_COLUMNS / 4][RDG_PANEL_TOKENS][4];
     float sum[16][RDG_PANEL_TOKENS];
-    float scale[RDG_PANEL_TOKENS];
-    float pad[10];
+    float scale[8][RDG_PANEL_TOKENS];
 } rdg_q8_group;
 
 typedef struct rdg_float_panel {

@@ -10,42 +10,54 @@
 
 enum { LANES = 8, TOKENS = 3 }; /* 16 rows x 3 tokens at a time: six sums, six results */
 
-/* n_subs, chunk (steps of four columns before widening: 2 * 127 * largest q * chunk < 2^15) and wide are
- * constants where this is called. */
+/* n_subs, chunk (steps of four columns before widening: 2 * 127 * largest q * chunk < 2^15), wide and fine (a
+ * scale for each 32 activations) are constants where this is called. */
 RDG_INLINE void multiply(const rdg_q8_panel *panel, const rdg_q8_group *group, float *sums, int n_subs,
-                         int chunk, bool wide, int row, int token)
+                         int chunk, bool wide, bool fine, int row, int token)
 {
     const int steps = RDG_PANEL_COLUMNS / 4 / n_subs;
     const __m256i ones = _mm256_set1_epi16(1);
     __m256 part[2][TOKENS];
     for (int v = 0; v < 2; v++)
         for (int t = 0; t < TOKENS; t++) part[v][t] = _mm256_setzero_ps();
-    for (int k0 = 0; k0 < RDG_PANEL_COLUMNS / 4; k0 += chunk) {
-        const int j = k0 / steps;
-        __m256i sum[2][TOKENS];
+    for (int j = 0; j < n_subs; j++) {
+        __m256i total[2][TOKENS];
 #pragma GCC unroll 8
-        for (int k = k0; k < k0 + chunk; k++)
+        for (int k0 = 0; k0 < steps; k0 += chunk) {
+            __m256i sum[2][TOKENS];
+#pragma GCC unroll 8
+            for (int k = k0; k < k0 + chunk; k++)
 #pragma GCC unroll 3
-            for (int t = 0; t < TOKENS; t++) {
-                int32_t four;
-                memcpy(&four, group->q[k][token + t], 4);
-                __m256i x = _mm256_set1_epi32(four);
+                for (int t = 0; t < TOKENS; t++) {
+                    int32_t four;
+                    memcpy(&four, group->q[j * steps + k][token + t], 4);
+                    __m256i x = _mm256_set1_epi32(four);
 #pragma GCC unroll 2
-                for (int v = 0; v < 2; v++) {
-                    __m256i w =
-                        _mm256_load_si256((const __m256i *)(const void *)panel->q[k][row + LANES * v]);
-                    __m256i p = wide ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w))
-                                     : _mm256_maddubs_epi16(w, x);
-                    sum[v][t] = k == k0 ? p : _mm256_add_epi16(sum[v][t], p);
+                    for (int v = 0; v < 2; v++) {
+                        __m256i w = _mm256_load_si256(
+                            (const __m256i *)(const void *)panel->q[j * steps + k][row + LANES * v]);
+                        __m256i p = wide ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w))
+                                         : _mm256_maddubs_epi16(w, x);
+                        sum[v][t] = k == k0 ? p : _mm256_add_epi16(sum[v][t], p);
+                    }
                 }
-            }
+#pragma GCC unroll 2
+            for (int v = 0; v < 2; v++)
+#pragma GCC unroll 3
+                for (int t = 0; t < TOKENS; t++) {
+                    __m256i s = _mm256_madd_epi16(sum[v][t], ones);
+                    total[v][t] = k0 ? _mm256_add_epi32(total[v][t], s) : s;
+                }
+        }
 #pragma GCC unroll 2
         for (int v = 0; v < 2; v++) {
             __m256 scale = _mm256_load_ps(panel->scale[j] + row + LANES * v);
 #pragma GCC unroll 3
-            for (int t = 0; t < TOKENS; t++)
-                part[v][t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_madd_epi16(sum[v][t], ones)), scale,
-                                             part[v][t]);
+            for (int t = 0; t < TOKENS; t++) {
+                __m256 s = _mm256_cvtepi32_ps(total[v][t]);
+                if (fine) s = _mm256_mul_ps(s, _mm256_set1_ps(group->scale[j][token + t]));
+                part[v][t] = _mm256_fmadd_ps(s, scale, part[v][t]);
+            }
         }
     }
     for (int j = 0; j < n_subs && !wide; j++)
@@ -57,38 +69,51 @@ RDG_INLINE void multiply(const rdg_q8_panel *panel, const rdg_q8_group *group, f
     for (int t = 0; t < TOKENS; t++)
         for (int v = 0; v < 2; v++) {
             float *s = sums + (token + t) * RDG_PANEL_ROWS + row + LANES * v;
-            _mm256_store_ps(
-                s, _mm256_fmadd_ps(part[v][t], _mm256_set1_ps(group->scale[token + t]), _mm256_load_ps(s)));
+            __m256 old = _mm256_load_ps(s), scale = _mm256_set1_ps(group->scale[0][token + t]);
+            _mm256_store_ps(s,
+                            fine ? _mm256_add_ps(old, part[v][t]) : _mm256_fmadd_ps(part[v][t], scale, old));
         }
 }
 
 RDG_INLINE void multiply_all(const void *panel, const void *group, float *sums, int n_subs, int chunk,
-                             bool wide)
+                             bool wide, bool fine)
 {
     for (int row = 0; row < RDG_PANEL_ROWS; row += 2 * LANES)
         for (int token = 0; token < RDG_PANEL_TOKENS; token += TOKENS)
-            multiply(panel, group, sums, n_subs, chunk, wide, row, token);
+            multiply(panel, group, sums, n_subs, chunk, wide, fine, row, token);
 }
 
 static void multiply_q15_8(const void *panel, const void *group, float *sums)
 {
-    multiply_all(panel, group, sums, 8, 8, false);
+    multiply_all(panel, group, sums, 8, 8, false, false);
 }
 static void multiply_q15_16(const void *panel, const void *group, float *sums)
 {
-    multiply_all(panel, group, sums, 16, 4, false);
+    multiply_all(panel, group, sums, 16, 4, false, false);
 }
 static void multiply_q31_8(const void *panel, const void *group, float *sums)
 {
-    multiply_all(panel, group, sums, 8, 4, false);
+    multiply_all(panel, group, sums, 8, 4, false, false);
 }
 static void multiply_q63_16(const void *panel, const void *group, float *sums)
 {
-    multiply_all(panel, group, sums, 16, 2, false);
+    multiply_all(panel, group, sums, 16, 2, false, false);
 }
 static void multiply_wide_8(const void *panel, const void *group, float *sums)
 {
-    multiply_all(panel, group, sums, 8, 1, true);
+    multiply_all(panel, group, sums, 8, 1, true, false);
+}
+static void multiply_q15_fine(const void *panel, const void *group, float *sums)
+{
+    multiply_all(panel, group, sums, 8, 8, false, true);
+}
+static void multiply_q31_fine(const void *panel, const void *group, float *sums)
+{
+    multiply_all(panel, group, sums, 8, 4, false, true);
+}
+static void multiply_wide_fine(const void *panel, const void *group, float *sums)
+{
+    multiply_all(panel, group, sums, 8, 1, true, true);
 }
 
 static void unpack(rdg_type type, const void *rows, int64_t stride, int n_rows, int n_columns, void *out)
@@ -123,28 +148,29 @@ static void unpack(rdg_type type, const void *rows, int64_t stride, int n_rows, 
 static void pack(rdg_type type, const float *const *x, int n_tokens, int n_columns, void *out)
 {
     const rdg_block_format *f = &rdg_block_formats_avx2[type];
+    const bool fine = f->block_elems == 32;
     rdg_q8_group *group = out;
     rdg_q8_block b;
     for (int t = 0; t < RDG_PANEL_TOKENS; t++) {
         if (t < n_tokens)
-            rdg_q8_quantise_avx2(x[t], n_columns, &b);
+            rdg_q8_quantise_avx2(x[t], n_columns, f->block_elems, &b);
         else
             memset(&b, 0, sizeof b);
         for (int k = 0; k < RDG_PANEL_COLUMNS / 4; k++) memcpy(group->q[k][t], b.q + 4 * k, 4);
         for (int j = 0; j < RDG_PANEL_COLUMNS / f->sub_elems; j++)
-            group->sum[j][t] = f->sub_elems == 32 ? b.sum32[8 + j] : b.sum[j];
-        group->scale[t] = b.scale;
+            group->sum[j][t] = f->sub_elems == 32 ? b.sum32[8 + j] * (fine ? b.scale[j] : 1.0f) : b.sum[j];
+        for (int j = 0; j < 8; j++) group->scale[j][t] = b.scale[j];
     }
 }
 
 static rdg_panel_multiply_fn *const multiply_by_type[RDG_TYPE_COUNT] = {
-    [RDG_TYPE_Q2_K] = multiply_q15_16,   [RDG_TYPE_Q3_K] = multiply_q15_16,
-    [RDG_TYPE_Q4_K] = multiply_q15_8,    [RDG_TYPE_Q5_K] = multiply_q31_8,
-    [RDG_TYPE_Q6_K] = multiply_q63_16,   [RDG_TYPE_Q8_0] = multiply_wide_8,
-    [RDG_TYPE_Q4_0] = multiply_q15_8,    [RDG_TYPE_Q4_1] = multiply_q15_8,
-    [RDG_TYPE_Q5_0] = multiply_q31_8,    [RDG_TYPE_Q5_1] = multiply_q31_8,
-    [RDG_TYPE_IQ4_NL] = multiply_wide_8, [RDG_TYPE_IQ4_XS] = multiply_wide_8,
-    [RDG_TYPE_MXFP4] = multiply_q31_8,
+    [RDG_TYPE_Q2_K] = multiply_q15_16,      [RDG_TYPE_Q3_K] = multiply_q15_16,
+    [RDG_TYPE_Q4_K] = multiply_q15_8,       [RDG_TYPE_Q5_K] = multiply_q31_8,
+    [RDG_TYPE_Q6_K] = multiply_q63_16,      [RDG_TYPE_Q8_0] = multiply_wide_fine,
+    [RDG_TYPE_Q4_0] = multiply_q15_fine,    [RDG_TYPE_Q4_1] = multiply_q15_fine,
+    [RDG_TYPE_Q5_0] = multiply_q31_fine,    [RDG_TYPE_Q5_1] = multiply_q31_fine,
+    [RDG_TYPE_IQ4_NL] = multiply_wide_fine, [RDG_TYPE_IQ4_XS] = multiply_wide_8,
+    [RDG_TYPE_MXFP4] = multiply_q31_fine,
 };
 
 static const rdg_panel_isa isa = {.panel_bytes = sizeof(rdg_q8_panel),

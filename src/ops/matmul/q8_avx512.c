@@ -11,19 +11,20 @@
 
 enum { LANES = 16, VECS = RDG_PANEL_ROWS / LANES, TOKENS = RDG_PANEL_TOKENS };
 
-/* n_subs and is_signed are constants where this is called. */
+/* n_subs, is_signed and fine (a scale for each 32 activations) are constants where this is called. */
 RDG_INLINE void multiply(const rdg_q8_panel *panel, const rdg_q8_group *group, float *sums, int n_subs,
-                         bool is_signed)
+                         bool is_signed, bool fine)
 {
     const int steps = RDG_PANEL_COLUMNS / 4 / n_subs;
     __m512 part[VECS][TOKENS];
     for (int v = 0; v < VECS; v++)
-        for (int t = 0; t < TOKENS; t++)
-            part[v][t] = is_signed ? _mm512_load_ps(panel->correction + LANES * v) : _mm512_setzero_ps();
+        for (int t = 0; t < TOKENS; t++) part[v][t] = _mm512_setzero_ps();
     for (int j = 0; j < n_subs; j++) {
         __m512i sum[VECS][TOKENS];
         for (int v = 0; v < VECS; v++)
-            for (int t = 0; t < TOKENS; t++) sum[v][t] = _mm512_setzero_si512();
+            for (int t = 0; t < TOKENS; t++)
+                sum[v][t] =
+                    is_signed ? _mm512_load_si512(panel->correction[j] + LANES * v) : _mm512_setzero_si512();
         const uint8_t(*w)[RDG_PANEL_ROWS][4] = panel->q + j * steps;
         const int8_t(*x)[TOKENS][4] = group->q + j * steps;
 #pragma GCC unroll 8
@@ -46,7 +47,9 @@ RDG_INLINE void multiply(const rdg_q8_panel *panel, const rdg_q8_group *group, f
                    min = _mm512_load_ps(panel->min[j] + LANES * v);
 #pragma GCC unroll 6
             for (int t = 0; t < TOKENS; t++) {
-                part[v][t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[v][t]), scale, part[v][t]);
+                __m512 s = _mm512_cvtepi32_ps(sum[v][t]);
+                if (fine) s = _mm512_mul_ps(s, _mm512_set1_ps(group->scale[j][t]));
+                part[v][t] = _mm512_fmadd_ps(s, scale, part[v][t]);
                 if (!is_signed)
                     part[v][t] = _mm512_fnmadd_ps(min, _mm512_set1_ps(group->sum[j][t]), part[v][t]);
             }
@@ -56,26 +59,35 @@ RDG_INLINE void multiply(const rdg_q8_panel *panel, const rdg_q8_group *group, f
     for (int t = 0; t < TOKENS; t++)
         for (int v = 0; v < VECS; v++) {
             float *s = sums + t * RDG_PANEL_ROWS + LANES * v;
-            _mm512_store_ps(s,
-                            _mm512_fmadd_ps(part[v][t], _mm512_set1_ps(group->scale[t]), _mm512_load_ps(s)));
+            __m512 old = _mm512_load_ps(s);
+            _mm512_store_ps(s, fine ? _mm512_add_ps(old, part[v][t])
+                                    : _mm512_fmadd_ps(part[v][t], _mm512_set1_ps(group->scale[0][t]), old));
         }
 }
 
 static void multiply_u8_8(const void *panel, const void *group, float *sums)
 {
-    multiply(panel, group, sums, 8, false);
+    multiply(panel, group, sums, 8, false, false);
 }
 static void multiply_u8_16(const void *panel, const void *group, float *sums)
 {
-    multiply(panel, group, sums, 16, false);
+    multiply(panel, group, sums, 16, false, false);
 }
 static void multiply_s8_8(const void *panel, const void *group, float *sums)
 {
-    multiply(panel, group, sums, 8, true);
+    multiply(panel, group, sums, 8, true, false);
 }
 static void multiply_s8_16(const void *panel, const void *group, float *sums)
 {
-    multiply(panel, group, sums, 16, true);
+    multiply(panel, group, sums, 16, true, false);
+}
+static void multiply_u8_fine(const void *panel, const void *group, float *sums)
+{
+    multiply(panel, group, sums, 8, false, true);
+}
+static void multiply_s8_fine(const void *panel, const void *group, float *sums)
+{
+    multiply(panel, group, sums, 8, true, true);
 }
 
 /* What a format's unpacker gives, put into lane `row` of the panel: 16 rows at a time through this buffer. */
@@ -108,20 +120,18 @@ static void flush_rows(row_buffer *b, rdg_q8_panel *panel, int first_row, const 
     if (!f->offset) flush_floats(b->min, panel->min, 0, n_subs == 8 ? 8 : 0, n_subs, first_row);
 }
 
-/* correction = - sum over sub-blocks of scale * sum(128 * q), exact integers inside a sub-block */
+/* correction = - 128 * sum(q) of each sub-block */
 static void correct(rdg_q8_panel *panel, int n_subs)
 {
     const int steps = RDG_PANEL_COLUMNS / 4 / n_subs;
     const __m512i shift = _mm512_set1_epi8((char)128);
     for (int v = 0; v < RDG_PANEL_ROWS; v += LANES) {
-        __m512 total = _mm512_setzero_ps();
         for (int j = 0; j < n_subs; j++) {
             __m512i sum = _mm512_setzero_si512();
             for (int k = 0; k < steps; k++)
                 sum = _mm512_dpbusd_epi32(sum, shift, _mm512_load_si512(panel->q[j * steps + k][v]));
-            total = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_load_ps(panel->scale[j] + v), total);
+            _mm512_store_si512(panel->correction[j] + v, _mm512_sub_epi32(_mm512_setzero_si512(), sum));
         }
-        _mm512_store_ps(panel->correction + v, total);
     }
 }
 
@@ -159,11 +169,12 @@ static void pack(rdg_type type, const float *const *x, int n_tokens, int n_colum
 {
     const rdg_block_format_avx512 *f = &rdg_block_formats_avx512[type];
     const uint32_t flip = f->offset ? 0x80808080u : 0;
+    const bool fine = f->block_elems == 32;
     rdg_q8_group *group = out;
     rdg_q8_block b;
     for (int t = 0; t < TOKENS; t++) {
         if (t < n_tokens)
-            rdg_q8_quantise_avx512(x[t], n_columns, &b);
+            rdg_q8_quantise_avx512(x[t], n_columns, f->block_elems, &b);
         else
             memset(&b, 0, sizeof b);
         for (int k = 0; k < RDG_PANEL_COLUMNS / 4; k++) {
@@ -172,18 +183,21 @@ static void pack(rdg_type type, const float *const *x, int n_tokens, int n_colum
             four ^= flip;
             memcpy(group->q[k][t], &four, 4);
         }
-        for (int j = 0; j < 8 && f->sub_elems == 32; j++) group->sum[j][t] = b.sum32[8 + j];
+        for (int j = 0; j < 8 && f->sub_elems == 32; j++)
+            group->sum[j][t] = b.sum32[8 + j] * (fine ? b.scale[j] : 1.0f);
         for (int j = 0; j < 16 && f->sub_elems == 16; j++) group->sum[j][t] = b.sum[j];
-        group->scale[t] = b.scale;
+        for (int j = 0; j < 8; j++) group->scale[j][t] = b.scale[j];
     }
 }
 
 static rdg_panel_multiply_fn *const multiply_by_type[RDG_TYPE_COUNT] = {
-    [RDG_TYPE_Q2_K] = multiply_u8_16, [RDG_TYPE_Q3_K] = multiply_s8_16,  [RDG_TYPE_Q4_K] = multiply_u8_8,
-    [RDG_TYPE_Q5_K] = multiply_u8_8,  [RDG_TYPE_Q6_K] = multiply_s8_16,  [RDG_TYPE_Q8_0] = multiply_s8_8,
-    [RDG_TYPE_Q4_0] = multiply_s8_8,  [RDG_TYPE_Q4_1] = multiply_u8_8,   [RDG_TYPE_Q5_0] = multiply_s8_8,
-    [RDG_TYPE_Q5_1] = multiply_u8_8,  [RDG_TYPE_IQ4_NL] = multiply_s8_8, [RDG_TYPE_IQ4_XS] = multiply_s8_8,
-    [RDG_TYPE_MXFP4] = multiply_s8_8,
+    [RDG_TYPE_Q2_K] = multiply_u8_16,     [RDG_TYPE_Q3_K] = multiply_s8_16,
+    [RDG_TYPE_Q4_K] = multiply_u8_8,      [RDG_TYPE_Q5_K] = multiply_u8_8,
+    [RDG_TYPE_Q6_K] = multiply_s8_16,     [RDG_TYPE_Q8_0] = multiply_s8_fine,
+    [RDG_TYPE_Q4_0] = multiply_s8_fine,   [RDG_TYPE_Q4_1] = multiply_u8_fine,
+    [RDG_TYPE_Q5_0] = multiply_s8_fine,   [RDG_TYPE_Q5_1] = multiply_u8_fine,
+    [RDG_TYPE_IQ4_NL] = multiply_s8_fine, [RDG_TYPE_IQ4_XS] = multiply_s8_8,
+    [RDG_TYPE_MXFP4] = multiply_s8_fine,
 };
 
 static const rdg_panel_isa isa = {.panel_bytes = sizeof(rdg_q8_panel),

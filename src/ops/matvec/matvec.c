@@ -14,9 +14,18 @@ const rdg_variant rdg_matvec_any_c = {.name = "any_c",
 
 static const rdg_variant *const variants[] = {
 #if defined(__x86_64__)
-    &rdg_matvec_q8_avx512, &rdg_matvec_float_avx512, &rdg_matvec_q8_avx2,    &rdg_matvec_float_avx2,
+    &rdg_matvec_q8_avx512,
+    &rdg_matvec_q8x32_avx512,
+    &rdg_matvec_float_avx512,
+    &rdg_matvec_q8_avx2,
+    &rdg_matvec_q8x32_avx2,
+    &rdg_matvec_float_avx2,
 #endif
-    &rdg_matvec_any_c,     &rdg_matvec_q8_vulkan,    &rdg_matvec_f16_vulkan, &rdg_matvec_vulkan,     NULL};
+    &rdg_matvec_any_c,
+    &rdg_matvec_q8_vulkan,
+    &rdg_matvec_f16_vulkan,
+    &rdg_matvec_vulkan,
+    NULL};
 
 const rdg_op rdg_op_matvec = {
     .name = "matvec",

@@ -22,14 +22,15 @@ int64_t rdg_q8_quantise_items(const rdg_tensor *x)
     return rdg_tensor_n_rows(x) * rdg_div_up(rdg_q8_row_blocks(x), QUANTISE_ITEM_BLOCKS);
 }
 
-void rdg_q8_quantise_item(const rdg_tensor *x, int64_t item, rdg_q8_block *blocks,
+void rdg_q8_quantise_item(const rdg_tensor *x, rdg_type weight_type, int64_t item, rdg_q8_block *blocks,
                           rdg_q8_quantise_fn *quantise)
 {
     int64_t n_blocks = rdg_q8_row_blocks(x), parts = rdg_div_up(n_blocks, QUANTISE_ITEM_BLOCKS);
     int64_t row = item / parts, first = item % parts * QUANTISE_ITEM_BLOCKS;
     int64_t n = RDG_MIN(QUANTISE_ITEM_BLOCKS * RDG_Q8_ELEMS, x->dim[0] - first * RDG_Q8_ELEMS);
     const float *src = rdg_tensor_row(x, row % x->dim[1], row / x->dim[1] % x->dim[2], 0);
-    quantise(src + first * RDG_Q8_ELEMS, n, blocks + row * n_blocks + first);
+    quantise(src + first * RDG_Q8_ELEMS, n, rdg_type_block_elems(weight_type),
+             blocks + row * n_blocks + first);
 }
 
 /* Bias and residual are added after the sums are complete: residual may be out itself. */
@@ -74,7 +75,7 @@ void rdg_q8_matvec_run(const rdg_op_call *call, const rdg_cpu_task *task, const 
     const rdg_tensor *weight = &call->operand[RDG_MATMUL_WEIGHT], *x = &call->operand[RDG_MATMUL_X];
     if (task->phase == 0) {
         for (int64_t i = task->begin; i < task->end; i++)
-            rdg_q8_quantise_item(x, i, task->scratch, isa->quantise);
+            rdg_q8_quantise_item(x, weight->type, i, task->scratch, isa->quantise);
         return;
     }
     float sums[RDG_MATVEC_MAX_TOKENS * RDG_Q8_MAX_ITEM_ROWS];

@@ -2,8 +2,10 @@
  *
  * Every weight format is one and the same thing here: 256 small integers with one scale and one minimum for
  * each 16 of them, w = scale q - min. A format is its unpacker and nothing else. The activations are
- * quantised once a call to 8 bits with one scale for 256 elements; a dot product is then act scale * sum over
- * sub-blocks k of (scale_k * sum(q x) - min_k * sum_k(x)) with exact integer sums inside a sub-block. Rows of
+ * quantised once a call to 8 bits, with one scale for as many elements as a block of the weights has: 256 or
+ * 32. One scale for 256 is not enough for the models that formats of 32 are used for, whose activations have
+ * few large values that leave their neighbours no bits. A dot product is then the sum over sub-blocks k of
+ * act scale * (scale_k * sum(q x) - min_k * sum_k(x)) with exact integer sums inside a sub-block. Rows of
  * 32-element formats need not be a multiple of 256 long: what is missing counts as zero. */
 #ifndef RDG_OPS_MATVEC_Q8_H
 #define RDG_OPS_MATVEC_Q8_H
@@ -18,23 +20,25 @@ enum { RDG_Q8_ELEMS = 256, RDG_Q8_SUBS = 16, RDG_Q8_MAX_TOKENS = RDG_MATVEC_MAX_
  * about 3 sigma, a step is 3/127 sigma and the rounding error 3/127/sqrt(12) = 0.7 % of the output. Heavy
  * tails (one value at 10 sigma in each block) make it 2.3 %; the bound leaves a factor of four, because a bug
  * is found on grid data (below), not here. */
-#define RDG_Q8_TOLERANCE 1e-1
+#define RDG_Q8_TOLERANCE    1e-1
+#define RDG_Q8X32_TOLERANCE 1e-1
 /* When rounding loses nothing, only the float sums over sub-blocks are left. */
 #define RDG_Q8_GRID_TOLERANCE 5e-6
 
-/* 256 activations: x = scale q. A NaN or infinity among them makes scale NaN or infinite, so it reaches the
- * output. */
+/* 256 activations: x = scale q. A NaN or infinity among them makes its scale NaN or infinite, so it reaches
+ * the output. */
 typedef struct rdg_q8_block {
     RDG_ALIGNED(64) int8_t q[RDG_Q8_ELEMS];
     float sum[RDG_Q8_SUBS];   /* of q, by sub-block of 16 */
     float sum32[RDG_Q8_SUBS]; /* eight zeros, then the sums of q by sub-block of 32: lies across 8 scales, 8
                                  minima */
-    float scale;
-    float pad[15];
+    float scale[RDG_Q8_SUBS]; /* of the eight runs of 32 elements, twice, to lie across 8 scales, 8 minima;
+                                 all equal if the 256 have one scale */
 } rdg_q8_block;
 
-/* n_columns floats to ceil(n_columns / 256) blocks, the last one filled up with zeros. */
-typedef void rdg_q8_quantise_fn(const float *x, int64_t n_columns, rdg_q8_block *out);
+/* n_columns floats to ceil(n_columns / 256) blocks, the last one filled up with zeros. group: elements under
+ * one scale, 32 or 256. */
+typedef void rdg_q8_quantise_fn(const float *x, int64_t n_columns, int64_t group, rdg_q8_block *out);
 rdg_q8_quantise_fn rdg_q8_quantise_avx512, rdg_q8_quantise_avx2;
 
 /* sums[t * sums_stride + r] = row r . activations of token t. */
@@ -50,10 +54,10 @@ typedef struct rdg_q8_dot_args {
 } rdg_q8_dot_args;
 typedef void rdg_q8_dot_fn(const rdg_q8_dot_args *a);
 
-/* Quantises part of the rows of x (dim 0 long) into blocks, row after row: item i of
+/* Quantises part of the rows of x (dim 0 long) for this type of weights into blocks, row after row: item i of
  * rdg_q8_quantise_items(x). */
 int64_t rdg_q8_quantise_items(const rdg_tensor *x);
-void rdg_q8_quantise_item(const rdg_tensor *x, int64_t item, rdg_q8_block *blocks,
+void rdg_q8_quantise_item(const rdg_tensor *x, rdg_type weight_type, int64_t item, rdg_q8_block *blocks,
                           rdg_q8_quantise_fn *quantise);
 int64_t rdg_q8_row_blocks(const rdg_tensor *x); /* blocks of one row of x */
 /* Rows of weights an item handles. */

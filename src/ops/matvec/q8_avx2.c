@@ -17,6 +17,13 @@ RDG_INLINE float sum8(__m256 v)
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
 
+/* v[0], v[2], … v[14] */
+RDG_INLINE __m256 even8(const float v[16])
+{
+    __m256 pairs = _mm256_shuffle_ps(_mm256_loadu_ps(v), _mm256_loadu_ps(v + 8), 0x88);
+    return _mm256_permutevar8x32_ps(pairs, _mm256_setr_epi32(0, 1, 4, 5, 2, 3, 6, 7));
+}
+
 /* Sums of four products each: q . x for unsigned q, (q - 128) . x if wide. */
 RDG_INLINE __m256 dot32(__m256i q, __m256i x, bool wide)
 {
@@ -32,7 +39,7 @@ RDG_INLINE __m256 dot32(__m256i q, __m256i x, bool wide)
 RDG_INLINE void dot_row(const uint8_t *row, int64_t n_columns, const rdg_q8_block *const *x, int n,
                         float *sums, int64_t sums_stride, const uint8_t *stream_end, const rdg_block_format f)
 {
-    const bool wide = f.offset == 128;
+    const bool wide = f.offset == 128, fine = f.block_elems == 32; /* fine: a scale for each 32 activations */
     const int per_step = RDG_Q8_ELEMS / f.block_elems, step_bytes = per_step * f.block_bytes;
     int64_t n_blocks = n_columns / f.block_elems, n_steps = rdg_div_up(n_blocks, per_step);
     __m256 acc[2];
@@ -49,7 +56,10 @@ RDG_INLINE void dot_row(const uint8_t *row, int64_t n_columns, const rdg_q8_bloc
         __m256 part[2];
         for (int t = 0; t < n; t++) {
             part[t] = _mm256_setzero_ps();
-            for (int h = 0; h < 16 && !wide; h += 8)
+            if (fine && !wide)
+                part[t] = _mm256_fnmadd_ps(_mm256_mul_ps(even8(u.min), _mm256_load_ps(x[t][s].scale)),
+                                           _mm256_load_ps(x[t][s].sum32 + 8), part[t]);
+            for (int h = 0; h < 16 && !fine && !wide; h += 8)
                 part[t] =
                     _mm256_fnmadd_ps(_mm256_loadu_ps(u.min + h), _mm256_load_ps(x[t][s].sum + h), part[t]);
         }
@@ -58,10 +68,13 @@ RDG_INLINE void dot_row(const uint8_t *row, int64_t n_columns, const rdg_q8_bloc
             __m256 scale = _mm256_set_m128(_mm_set1_ps(u.scale[2 * p + 1]), _mm_set1_ps(u.scale[2 * p]));
             for (int t = 0; t < n; t++) {
                 __m256i v = _mm256_load_si256((const __m256i *)(const void *)(x[t][s].q + 32 * p));
+                if (fine) scale = _mm256_set1_ps(u.scale[2 * p] * x[t][s].scale[p]);
                 part[t] = _mm256_fmadd_ps(dot32(q, v, wide), scale, part[t]);
             }
         }
-        for (int t = 0; t < n; t++) acc[t] = _mm256_fmadd_ps(part[t], _mm256_set1_ps(x[t][s].scale), acc[t]);
+        for (int t = 0; t < n; t++)
+            acc[t] = fine ? _mm256_add_ps(acc[t], part[t])
+                          : _mm256_fmadd_ps(part[t], _mm256_set1_ps(x[t][s].scale[0]), acc[t]);
     }
     for (int t = 0; t < n; t++) sums[t * sums_stride] = sum8(acc[t]);
 }
@@ -142,29 +155,32 @@ static rdg_q8_dot_fn *const dots[RDG_TYPE_COUNT] = {
     [RDG_TYPE_MXFP4] = dot_mxfp4,
 };
 
-void rdg_q8_quantise_avx2(const float *x, int64_t n_columns, rdg_q8_block *out)
+void rdg_q8_quantise_avx2(const float *x, int64_t n_columns, int64_t group, rdg_q8_block *out)
 {
     const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
     for (int64_t c = 0; c < n_columns; c += RDG_Q8_ELEMS, x += RDG_Q8_ELEMS, out++) {
         RDG_ALIGNED(32) float v[RDG_Q8_ELEMS] = {0};
         RDG_ALIGNED(32) int32_t q[RDG_Q8_ELEMS];
-        uint32_t top[8];
         memcpy(v, x, (size_t)RDG_MIN(RDG_Q8_ELEMS, n_columns - c) * sizeof *v);
-        /* |x| as an integer orders as the float does and puts NaN above infinity, so neither is lost */
-        __m256i max = _mm256_setzero_si256();
-        for (int i = 0; i < RDG_Q8_ELEMS; i += 8)
-            max = _mm256_max_epu32(max,
-                                   _mm256_and_si256(_mm256_castps_si256(_mm256_load_ps(v + i)), magnitude));
-        _mm256_storeu_si256((__m256i *)(void *)top, max);
-        for (int i = 1; i < 8; i++) top[0] = RDG_MAX(top[0], top[i]);
-        const float amax = rdg_f32_from_bits(top[0]);
-        const __m256 inverse = _mm256_set1_ps(amax > 0x1p-120f ? 127.0f / amax : 0.0f);
-        out->scale = amax > 0x1p-120f || !(amax == amax) ? amax / 127.0f : 0.0f;
-        for (int i = 0; i < RDG_Q8_ELEMS; i += 8) {
-            __m256i r = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_load_ps(v + i), inverse));
-            /* NaN became INT_MIN: any byte will do, the scale carries the NaN */
-            r = _mm256_max_epi32(r, _mm256_set1_epi32(-127));
-            _mm256_store_si256((__m256i *)(void *)(q + i), r);
+        for (int64_t g = 0; g < RDG_Q8_ELEMS; g += group) {
+            /* |x| as an integer orders as the float does and puts NaN above infinity, so neither is lost */
+            uint32_t top[8];
+            __m256i max = _mm256_setzero_si256();
+            for (int64_t i = g; i < g + group; i += 8)
+                max = _mm256_max_epu32(
+                    max, _mm256_and_si256(_mm256_castps_si256(_mm256_load_ps(v + i)), magnitude));
+            _mm256_storeu_si256((__m256i *)(void *)top, max);
+            for (int i = 1; i < 8; i++) top[0] = RDG_MAX(top[0], top[i]);
+            const float amax = rdg_f32_from_bits(top[0]);
+            const __m256 inverse = _mm256_set1_ps(amax > 0x1p-120f ? 127.0f / amax : 0.0f);
+            const float scale = amax > 0x1p-120f || !(amax == amax) ? amax / 127.0f : 0.0f;
+            for (int64_t j = g / 32; j < (g + group) / 32; j++) out->scale[j] = out->scale[8 + j] = scale;
+            for (int64_t i = g; i < g + group; i += 8) {
+                __m256i r = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_load_ps(v + i), inverse));
+                /* NaN became INT_MIN: any byte will do, the scale carries the NaN */
+                r = _mm256_max_epi32(r, _mm256_set1_epi32(-127));
+                _mm256_store_si256((__m256i *)(void *)(q + i), r);
+            }
         }
         for (int i = 0; i < RDG_Q8_ELEMS; i++) out->q[i] = (int8_t)q[i];
         for (int j = 0; j < 16; j++) {
@@ -181,9 +197,18 @@ void rdg_q8_quantise_avx2(const float *x, int64_t n_columns, rdg_q8_block *out)
 
 static const rdg_q8_isa isa = {rdg_q8_quantise_avx2, dots};
 
-static bool accepts(const rdg_op_call *call)
+/* matvec has a version for each form of the activations: calls of one kernel share them. */
+static bool accepts_any(const rdg_op_call *call)
 {
     return dots[call->operand[0].type] != NULL; /* the weight, in matvec and experts */
+}
+static bool accepts_256(const rdg_op_call *call)
+{
+    return accepts_any(call) && rdg_type_block_elems(call->operand[0].type) == RDG_Q8_ELEMS;
+}
+static bool accepts_32(const rdg_op_call *call)
+{
+    return accepts_any(call) && rdg_type_block_elems(call->operand[0].type) == 32;
 }
 static void run_matvec(const rdg_op_call *call, const rdg_cpu_task *task)
 {
@@ -196,6 +221,9 @@ static void run_experts(const rdg_op_call *call, const rdg_cpu_task *task)
 
 static const rdg_cpu_kernel matvec_kernel = {2,          rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes,
                                              run_matvec, 1 + RDG_MATMUL_X,      rdg_q8_matvec_stream};
+static const rdg_cpu_kernel matvec_x32_kernel = {
+    2,          rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes,
+    run_matvec, 1 + RDG_MATMUL_X,      rdg_q8_matvec_stream};
 static const rdg_cpu_kernel experts_kernel = {2, rdg_q8_experts_n_items, rdg_q8_experts_scratch_bytes,
                                               run_experts};
 
@@ -203,15 +231,24 @@ const rdg_variant rdg_matvec_q8_avx2 = {.name = "q8_avx2",
                                         .source = "src/ops/matvec/q8_avx2.c",
                                         .backend = RDG_BACKEND_CPU,
                                         .requires_mask = RDG_CPU_AVX2,
-                                        .accepts = accepts,
+                                        .accepts = accepts_256,
                                         .cpu = &matvec_kernel,
                                         .tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_TOLERANCE},
                                         .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};
+const rdg_variant rdg_matvec_q8x32_avx2 = {
+    .name = "q8x32_avx2",
+    .source = "src/ops/matvec/q8_avx2.c",
+    .backend = RDG_BACKEND_CPU,
+    .requires_mask = RDG_CPU_AVX2,
+    .accepts = accepts_32,
+    .cpu = &matvec_x32_kernel,
+    .tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8X32_TOLERANCE},
+    .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};
 const rdg_variant rdg_experts_q8_avx2 = {.name = "q8_avx2",
                                          .source = "src/ops/matvec/q8_avx2.c",
                                          .backend = RDG_BACKEND_CPU,
                                          .requires_mask = RDG_CPU_AVX2,
-                                         .accepts = accepts,
+                                         .accepts = accepts_any,
                                          .cpu = &experts_kernel,
                                          .tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_TOLERANCE},
                                          .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};

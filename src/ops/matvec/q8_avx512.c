@@ -25,6 +25,7 @@ RDG_INLINE void dot_row(const uint8_t *row, int64_t n_columns, const rdg_q8_bloc
                         float *sums, int64_t sums_stride, const uint8_t *stream_end,
                         const rdg_block_format_avx512 f)
 {
+    const bool fine = f.block_elems == 32; /* a scale for each 32 activations */
     const int per_step = RDG_Q8_ELEMS / f.block_elems, step_bytes = per_step * f.block_bytes;
     int64_t n_blocks = n_columns / f.block_elems, n_steps = rdg_div_up(n_blocks, per_step);
     __m512 acc[4];
@@ -39,14 +40,20 @@ RDG_INLINE void dot_row(const uint8_t *row, int64_t n_columns, const rdg_q8_bloc
         for (int p = 0; p < 4; p++) scale[p] = _mm512_permutexvar_ps(spread_index(p, f.sub_elems), u.scale);
         for (int t = 0; t < n; t++) {
             const rdg_q8_block *b = x[t] + s;
-            __m512 part = _mm512_mul_ps(u.min, _mm512_load_ps(f.sub_elems == 32 ? b->sum32 : b->sum));
+            __m512 min = u.min;
+            if (fine) { /* 8 scales, 8 minima */
+                min = _mm512_mul_ps(u.min, _mm512_load_ps(b->scale));
+                for (int p = 0; p < 4; p++) scale[p] = _mm512_permutexvar_ps(spread_index(p, 32), min);
+            }
+            __m512 part = _mm512_mul_ps(min, _mm512_load_ps(f.sub_elems == 32 ? b->sum32 : b->sum));
             for (int p = 0; p < 4; p++) {
                 __m512i sum =
                     _mm512_dpbusd_epi32(_mm512_setzero_si512(), u.q[p], _mm512_load_si512(b->q + 64 * p));
                 part = p ? _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale[p], part)
                          : _mm512_fmsub_ps(_mm512_cvtepi32_ps(sum), scale[p], part);
             }
-            acc[t] = _mm512_fmadd_ps(part, _mm512_set1_ps(b->scale), acc[t]);
+            acc[t] = fine ? _mm512_add_ps(acc[t], part)
+                          : _mm512_fmadd_ps(part, _mm512_set1_ps(b->scale[0]), acc[t]);
         }
     }
     for (int t = 0; t < n; t++) sums[t * sums_stride] = _mm512_reduce_add_ps(acc[t]);
@@ -131,25 +138,30 @@ static rdg_q8_dot_fn *const dots[RDG_TYPE_COUNT] = {
 };
 
 /* |x| as an integer orders as the float does and puts NaN above infinity, so neither is lost. */
-void rdg_q8_quantise_avx512(const float *x, int64_t n_columns, rdg_q8_block *out)
+RDG_INLINE void quantise(const float *x, int64_t n_columns, rdg_q8_block *out, const int group)
 {
+    const int per_group = group / 16;
     for (int64_t c = 0; c < n_columns; c += RDG_Q8_ELEMS, x += RDG_Q8_ELEMS, out++) {
         int64_t left = n_columns - c;
         __m512 v[16];
-        __m512i top = _mm512_setzero_si512();
         for (int i = 0; i < 16; i++) {
             int64_t n = left - 16 * i;
             __mmask16 m = n >= 16 ? 0xffff : n > 0 ? (__mmask16)((1u << n) - 1) : 0;
             v[i] = _mm512_maskz_loadu_ps(m, x + 16 * i);
-            top = _mm512_max_epu32(top, _mm512_castps_si512(_mm512_abs_ps(v[i])));
         }
-        float amax = rdg_f32_from_bits(_mm512_reduce_max_epu32(top));
-        __m512 inverse = _mm512_set1_ps(amax > 0x1p-120f ? 127.0f / amax : 0.0f);
-        out->scale = amax > 0x1p-120f || !(amax == amax) ? amax / 127.0f : 0.0f;
-        for (int i = 0; i < 16; i++) {
-            __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(v[i], inverse));
-            _mm_store_si128((__m128i *)(void *)(out->q + 16 * i), _mm512_cvtsepi32_epi8(q));
-            out->sum[i] = (float)_mm512_reduce_add_epi32(q);
+        for (int g = 0; g < 16; g += per_group) {
+            __m512i top = _mm512_setzero_si512();
+            for (int i = g; i < g + per_group; i++)
+                top = _mm512_max_epu32(top, _mm512_castps_si512(_mm512_abs_ps(v[i])));
+            float amax = rdg_f32_from_bits(_mm512_reduce_max_epu32(top));
+            __m512 inverse = _mm512_set1_ps(amax > 0x1p-120f ? 127.0f / amax : 0.0f);
+            float scale = amax > 0x1p-120f || !(amax == amax) ? amax / 127.0f : 0.0f;
+            for (int i = g; i < g + per_group; i++) {
+                __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(v[i], inverse));
+                _mm_store_si128((__m128i *)(void *)(out->q + 16 * i), _mm512_cvtsepi32_epi8(q));
+                out->sum[i] = (float)_mm512_reduce_add_epi32(q);
+                out->scale[i / 2] = out->scale[8 + i / 2] = scale;
+            }
         }
         for (int j = 0; j < 8; j++) {
             out->sum32[j] = 0.0f;
@@ -158,11 +170,28 @@ void rdg_q8_quantise_avx512(const float *x, int64_t n_columns, rdg_q8_block *out
     }
 }
 
+void rdg_q8_quantise_avx512(const float *x, int64_t n_columns, int64_t group, rdg_q8_block *out)
+{
+    if (group == 32)
+        quantise(x, n_columns, out, 32);
+    else
+        quantise(x, n_columns, out, RDG_Q8_ELEMS);
+}
+
 static const rdg_q8_isa isa = {rdg_q8_quantise_avx512, dots};
 
-static bool accepts_matvec(const rdg_op_call *call)
+/* matvec has a version for each form of the activations: calls of one kernel share them. */
+static bool accepts_any(const rdg_op_call *call)
 {
-    return dots[call->operand[0].type] != NULL;
+    return dots[call->operand[0].type] != NULL; /* the weight, in matvec and experts */
+}
+static bool accepts_256(const rdg_op_call *call)
+{
+    return accepts_any(call) && rdg_type_block_elems(call->operand[0].type) == RDG_Q8_ELEMS;
+}
+static bool accepts_32(const rdg_op_call *call)
+{
+    return accepts_any(call) && rdg_type_block_elems(call->operand[0].type) == 32;
 }
 static void run_matvec(const rdg_op_call *call, const rdg_cpu_task *task)
 {
@@ -175,6 +204,9 @@ static void run_experts(const rdg_op_call *call, const rdg_cpu_task *task)
 
 static const rdg_cpu_kernel matvec_kernel = {2,          rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes,
                                              run_matvec, 1 + RDG_MATMUL_X,      rdg_q8_matvec_stream};
+static const rdg_cpu_kernel matvec_x32_kernel = {
+    2,          rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes,
+    run_matvec, 1 + RDG_MATMUL_X,      rdg_q8_matvec_stream};
 static const rdg_cpu_kernel experts_kernel = {2, rdg_q8_experts_n_items, rdg_q8_experts_scratch_bytes,
                                               run_experts};
 
@@ -183,16 +215,25 @@ const rdg_variant rdg_matvec_q8_avx512 = {
     .source = "src/ops/matvec/q8_avx512.c",
     .backend = RDG_BACKEND_CPU,
     .requires_mask = RDG_CPU_AVX512,
-    .accepts = accepts_matvec,
+    .accepts = accepts_256,
     .cpu = &matvec_kernel,
     .tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_TOLERANCE},
+    .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};
+const rdg_variant rdg_matvec_q8x32_avx512 = {
+    .name = "q8x32_avx512_vnni",
+    .source = "src/ops/matvec/q8_avx512.c",
+    .backend = RDG_BACKEND_CPU,
+    .requires_mask = RDG_CPU_AVX512,
+    .accepts = accepts_32,
+    .cpu = &matvec_x32_kernel,
+    .tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8X32_TOLERANCE},
     .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};
 const rdg_variant rdg_experts_q8_avx512 = {
     .name = "q8_avx512_vnni",
     .source = "src/ops/matvec/q8_avx512.c",
     .backend = RDG_BACKEND_CPU,
     .requires_mask = RDG_CPU_AVX512,
-    .accepts = accepts_matvec,
+    .accepts = accepts_any,
     .cpu = &experts_kernel,
     .tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_TOLERANCE},
     .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};
