@@ -86,6 +86,32 @@ static size_t read_vocab(const char *p, size_t n, rdg_vocab *v, bool *special)
     return at;
 }
 
+/* Nothing brought in: control tokens as parsed. All of it: none, but BOS and EOS. The middle: in bounds. */
+static void try_spans(const rdg_tokenizer *t, const char *text, size_t n)
+{
+    const rdg_template_span spans[] = {{0, n}, {n / 3, n - n / 3}};
+    rdg_error e = {0};
+    int32_t *ids, *parsed;
+    size_t n_ids, n_parsed;
+    if (n == 0) return;
+    for (int k = 0; k < 2; k++) {
+        rdg_err err = rdg_tokenize_spans(t, text, n, &spans[k], 1, false, &ids, &n_ids, &e);
+        FUZZ_CHECK(!err || err == RDG_E_LIMIT);
+        for (size_t i = 0; !err && i < n_ids; i++) {
+            FUZZ_CHECK(ids[i] >= 0 && ids[i] < rdg_tokenizer_n_vocab(t));
+            if (k == 0)
+                FUZZ_CHECK(rdg_token_kind(t, ids[i]) != RDG_TOKEN_CONTROL || ids[i] == rdg_tokenizer_unk(t));
+        }
+        rdg_tokens_free(ids);
+    }
+    if (rdg_tokenize_spans(t, text, n, NULL, 0, false, &ids, &n_ids, &e)) return;
+    FUZZ_CHECK(
+        !rdg_tokenize(t, text, n, (rdg_tokenize_params){.parse_special = true}, &parsed, &n_parsed, &e));
+    FUZZ_CHECK(n_ids == n_parsed && (!n_ids || !memcmp(ids, parsed, n_ids * sizeof *ids)));
+    rdg_tokens_free(parsed);
+    rdg_tokens_free(ids);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     rdg_vocab v;
@@ -124,6 +150,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         rdg_text_free(text);
         rdg_tokens_free(ids);
     }
+    try_spans(t, (const char *)data + at, n - at);
     rdg_tokenizer_destroy(t);
     return 0;
 }
