@@ -24,18 +24,42 @@ const char *rdg_sample_problem(int32_t id)
                                     : "a logit is NaN or +inf: the model's output is broken";
 }
 
+/* The first of the largest logits, or what is wrong with them. Lanes, so that a compiler can use vectors. */
 static int32_t largest(const float *logits, int64_t n)
 {
-    uint32_t best = RDG_SAMPLE_KEY_NEG_INF;
-    int32_t id = RDG_SAMPLE_NOTHING;
-    for (int64_t i = 0; i < n; i++) {
-        if (!(logits[i] < INFINITY)) return RDG_SAMPLE_BROKEN;
-        uint32_t key = rdg_sample_key(logits[i]);
-        if (key <= best) continue;
-        best = key;
-        id = (int32_t)i;
+    enum { LANES = 16 };
+    float most[LANES], best = -INFINITY;
+    int32_t bad[LANES] = {0}, broken = 0;
+    int64_t i = 0;
+    for (int k = 0; k < LANES; k++) most[k] = -INFINITY;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) {
+            float x = logits[i + k];
+            most[k] = x > most[k] ? x : most[k];
+            bad[k] |= !(x < INFINITY);
+        }
+    for (int k = 0; k < LANES; k++) {
+        best = RDG_MAX(best, most[k]);
+        broken |= bad[k];
     }
-    return id;
+    for (; i < n; i++) {
+        best = RDG_MAX(best, logits[i]);
+        broken |= !(logits[i] < INFINITY);
+    }
+    if (broken) return RDG_SAMPLE_BROKEN;
+    if (best == -INFINITY) return RDG_SAMPLE_NOTHING;
+    for (i = 0; logits[i] != best;) i++;
+    return (int32_t)i;
+}
+
+/* A key that at least `need` logits reach, and few more: so that few become candidates. */
+static uint32_t floor_of(const float *logits, int64_t n, int64_t need)
+{
+    enum { SHIFT = 20, BINS = 1 << (32 - SHIFT) };
+    uint32_t bins[BINS] = {0}, b = BINS - 1;
+    for (int64_t i = 0; i < n; i++) bins[rdg_sample_key(logits[i]) >> SHIFT]++;
+    for (int64_t reached = bins[b]; reached < need && b > 0;) reached += bins[--b];
+    return RDG_MAX(b << SHIFT, RDG_SAMPLE_KEY_NEG_INF + 1);
 }
 
 /* Keeps the first `need` candidates of the order, or those in front of which less than `need` weight stands.
@@ -76,9 +100,12 @@ int32_t rdg_sample_row(const rdg_sample_params *p, const float *logits, int64_t 
     if (best < 0 || p->temperature <= 0) return best;
     const float max = logits[best], unit = rdg_sample_scale(1), scale = rdg_sample_scale(p->temperature),
                 reach = rdg_sample_reach(p->min_p);
-    for (int64_t i = 0; i < n; i++)
-        if (logits[i] > -INFINITY)
-            c[left++] = (candidate){.key = rdg_sample_key(logits[i]), .id = (int32_t)i};
+    const bool few = p->top_k > 0 && p->top_k < n;
+    const uint32_t lowest = few ? floor_of(logits, n, p->top_k) : RDG_SAMPLE_KEY_NEG_INF + 1;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t key = rdg_sample_key(logits[i]);
+        if (key >= lowest) c[left++] = (candidate){.key = key, .id = (int32_t)i};
+    }
     if (p->top_k > 0 && p->top_k < left) left = cut(c, left, (uint64_t)p->top_k, false);
     if (p->top_p < 1) {
         uint64_t total = 0;
