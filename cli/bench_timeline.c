@@ -37,8 +37,13 @@ static void on_spans(void *user, const rdg_launch_span *spans, int64_t n)
 static rdg_err one_run(const cli_timeline_job *j, cli_timeline *t, bool stamps, double *speed, rdg_error *e)
 {
     collector c = {.t = &t->spans};
-    rdg_decode d = {
-        .token = j->token, .n = j->n, .on_token = on_token, .on_spans = stamps ? on_spans : NULL, .user = &c};
+    rdg_decode d = {.token = j->token,
+                    .n = j->n,
+                    .sample = j->sample,
+                    .seed = j->seed,
+                    .on_token = on_token,
+                    .on_spans = stamps ? on_spans : NULL,
+                    .user = &c};
     int64_t n_done;
     rdg_err err = j->rewind(j->user, e);
     if (err) return err;
@@ -62,6 +67,18 @@ static double median(double *x, int64_t n)
     return n % 2 ? x[n / 2] : 0.5 * (x[n / 2 - 1] + x[n / 2]);
 }
 
+/* Picking a token stands at the end of each step. */
+static double pick_seconds(const rdg_timeline *t)
+{
+    int64_t ns = 0;
+    for (size_t i = 0; i < t->n_steps; i++) {
+        size_t k = t->first[i], end = t->first[i + 1];
+        while (k < end && t->spans[k].what >= 0) k++;
+        if (k < end) ns += t->spans[end - 1].end_ns - t->spans[k].begin_ns;
+    }
+    return (double)ns * 1e-9 / (double)RDG_MAX(t->n_steps, 1);
+}
+
 rdg_err cli_timeline_measure(const cli_timeline_job *j, cli_timeline *t, rdg_error *e)
 {
     double plain[MAX_REPEATS], stamped[MAX_REPEATS], ignored;
@@ -76,6 +93,7 @@ rdg_err cli_timeline_measure(const cli_timeline_job *j, cli_timeline *t, rdg_err
     t->plain = median(plain, n);
     t->stamped = median(stamped, n);
     rdg_timeline_summarise(&t->spans, &t->sum);
+    t->pick_seconds = pick_seconds(&t->spans);
     if (t->sum.n_odd)
         return rdg_fail(e, RDG_E_DEVICE, "%lld of %lld timestamps of the device do not rise in order",
                         (long long)t->sum.n_odd, (long long)t->sum.n_spans);
@@ -114,6 +132,7 @@ void cli_timeline_print(const cli_timeline *t, bool every_token)
         (double)(s->idle_inside_ns + s->idle_between_ns) / span * 100, (double)s->idle_inside_ns / span * 100,
         (double)s->idle_inside_ns / n * 1e-3, (double)s->idle_between_ns / span * 100,
         s->n_steps > 1 ? (double)s->idle_between_ns / (n - 1) * 1e-3 : 0.0, (double)s->largest_gap_ns * 1e-3);
+    printf("    picking a token takes %.1f us of %.1f\n", t->pick_seconds * 1e6, span * 1e-3 / n);
     if (s->n_early)
         printf("    %lld launches began, by their timestamp, before those they wait for were over: this "
                "device reads "
@@ -149,17 +168,18 @@ json_t *cli_timeline_json(const cli_timeline *t)
                                                 "busy_seconds", cli_real((double)k.busy_ns * 1e-9),
                                                 "gap_before_seconds", cli_real((double)k.gap_ns * 1e-9)));
     }
-    return json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+    return json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
                      "n_tokens", (json_int_t)s->n_steps, "n_launches", (json_int_t)s->n_spans, "n_ordered",
                      (json_int_t)s->n_ordered, "n_begun_early", (json_int_t)s->n_early, "seconds",
                      cli_real(span), "busy_seconds", cli_real((double)s->busy_ns * 1e-9),
                      "idle_inside_seconds", cli_real((double)s->idle_inside_ns * 1e-9),
                      "idle_between_seconds", cli_real((double)s->idle_between_ns * 1e-9),
                      "largest_gap_seconds", cli_real((double)s->largest_gap_ns * 1e-9), "idle_fraction",
-                     cli_real(idle(t) / span), "launch_seconds", cli_real(t->launch_seconds),
-                     "idle_fraction_at_most", cli_real(idle_at_most(t) / span), "tokens_per_second",
-                     cli_real(t->plain), "tokens_per_second_stamped", cli_real(t->stamped),
-                     "stamps_cost_fraction", cli_real(t->plain / t->stamped - 1), "tokens", tokens);
+                     cli_real(idle(t) / span), "pick_seconds", cli_real(t->pick_seconds), "launch_seconds",
+                     cli_real(t->launch_seconds), "idle_fraction_at_most", cli_real(idle_at_most(t) / span),
+                     "tokens_per_second", cli_real(t->plain), "tokens_per_second_stamped",
+                     cli_real(t->stamped), "stamps_cost_fraction", cli_real(t->plain / t->stamped - 1),
+                     "tokens", tokens);
 }
 
 /* What launch `node` is called: operation, role and block; its kernel. */

@@ -12,6 +12,8 @@ typedef struct cli_timeline_job {
     rdg_session *session;
     int32_t token;
     int64_t n, repeats;
+    rdg_sample_params sample;
+    uint64_t seed;
     rdg_err (*rewind)(void *user, rdg_error *e); /* puts the session back to where decoding starts */
     void *user;
 } cli_timeline_job;
@@ -20,6 +22,7 @@ typedef struct cli_timeline {
     rdg_timeline spans; /* of the last run */
     rdg_timeline_summary sum;
     double plain, stamped; /* tokens a second without and with the timestamps, medians of interleaved runs */
+    double pick_seconds;   /* a token, from the first launch that picks it to the end of the last */
     double launch_seconds; /* of an empty launch that waits for one before it; NaN: not measured */
 } cli_timeline;
 

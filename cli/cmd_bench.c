@@ -19,10 +19,18 @@ typedef struct options {
     int64_t n_prompt, n_decode, repeats, depth, n_batch;
     const char *kv_type, *variant, *timeline;
     bool nodes, load;
+    double temperature, top_p, min_p;
+    int64_t top_k;
 } options;
 
-static const options defaults = {
-    .n_prompt = 512, .n_decode = 128, .repeats = 5, .n_batch = 512, .kv_type = "f16"};
+static const options defaults = {.n_prompt = 512,
+                                 .n_decode = 128,
+                                 .repeats = 5,
+                                 .n_batch = 512,
+                                 .kv_type = "f16",
+                                 .top_k = 40,
+                                 .top_p = 0.95,
+                                 .min_p = 0.05};
 
 static const cli_option table[] = {
     {"--prompt", "-p", "N", CLI_INT, offsetof(options, n_prompt), 0, 1e6,
@@ -42,6 +50,13 @@ static const cli_option table[] = {
      "where the time of a decode step and a prefill step goes, by operation"},
     {"--load", NULL, NULL, CLI_FLAG, offsetof(options, load), 0, 0,
      "time the load of the weights to a GPU as well, beside reading and copying alone"},
+    {"--temp", NULL, "T", CLI_FLOAT, offsetof(options, temperature), 0, 100,
+     "decode picks tokens at this temperature, 0 = greedy (default: 0)"},
+    {"--top-k", NULL, "K", CLI_INT, offsetof(options, top_k), 0, 1e9, "with --temp: as in run (default: 40)"},
+    {"--top-p", NULL, "P", CLI_FLOAT, offsetof(options, top_p), 0, 1,
+     "with --temp: as in run (default: 0.95)"},
+    {"--min-p", NULL, "P", CLI_FLOAT, offsetof(options, min_p), 0, 1,
+     "with --temp: as in run (default: 0.05)"},
     {"--timeline", NULL, "FILE", CLI_STRING, offsetof(options, timeline), 0, 0,
      "GPU: busy and idle time of decode from timestamps; a trace of every launch goes to FILE (none with -)"},
     {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
@@ -106,15 +121,28 @@ static bool go_on(void *user, int32_t token)
     return true;
 }
 
-/* On a GPU: greedy, so that steps follow each other without the host. */
+static rdg_sample_params sample_of(const options *o)
+{
+    return (rdg_sample_params){.temperature = (float)o->temperature,
+                               .top_k = (int32_t)o->top_k,
+                               .top_p = (float)o->top_p,
+                               .min_p = (float)o->min_p};
+}
+
+/* On a GPU each token is picked, so that steps follow each other without the host; on the CPU if that was
+ * asked for. */
 static rdg_err time_decode(job *j, double *tokens_per_second, rdg_error *e)
 {
     rdg_err err = rewind_to_depth(j, e);
     double start = rdg_clock_seconds();
-    if (!err && strcmp(rdg_session_device(j->session), "cpu")) {
+    if (!err && (rdg_session_picks_on_device(j->session) || j->o->temperature > 0)) {
         int64_t n_done;
-        err = rdg_session_decode_greedy(j->session, j->tokens[j->o->depth], j->o->n_decode, go_on, NULL,
-                                        &n_done, e);
+        const rdg_decode d = {.token = j->tokens[j->o->depth],
+                              .n = j->o->n_decode,
+                              .sample = sample_of(j->o),
+                              .seed = (uint64_t)j->c->common.seed,
+                              .on_token = go_on};
+        err = rdg_session_decode(j->session, &d, &n_done, e);
         *tokens_per_second = (double)j->o->n_decode / (rdg_clock_seconds() - start);
         return err;
     }
@@ -430,6 +458,8 @@ static rdg_err time_launches(job *j, rdg_error *e)
                           .token = j->tokens[j->o->depth],
                           .n = j->o->n_decode,
                           .repeats = j->o->repeats,
+                          .sample = sample_of(j->o),
+                          .seed = (uint64_t)j->c->common.seed,
                           .rewind = rewind_job,
                           .user = j};
     rdg_err err = cli_timeline_measure(&t, &j->timeline, e);
@@ -497,9 +527,9 @@ const cli_command cmd_bench = {
         "is\n"
         "a trace for chrome://tracing or Perfetto. In JSON: timeline{n_tokens, n_launches, n_ordered,\n"
         "n_begun_early, seconds, busy_seconds, idle_inside_seconds, idle_between_seconds,\n"
-        "largest_gap_seconds, idle_fraction, launch_seconds, idle_fraction_at_most, tokens_per_second,\n"
-        "tokens_per_second_stamped, stamps_cost_fraction, tokens[{begin_seconds, seconds, busy_seconds,\n"
-        "gap_before_seconds}]}, and the same under otherData in FILE.",
+        "largest_gap_seconds, idle_fraction, pick_seconds, launch_seconds, idle_fraction_at_most,\n"
+        "tokens_per_second, tokens_per_second_stamped, stamps_cost_fraction, tokens[{begin_seconds,\n"
+        "seconds, busy_seconds, gap_before_seconds}]}, and the same under otherData in FILE.",
     .options = table,
     .defaults = &defaults,
     .options_bytes = sizeof defaults,
