@@ -68,10 +68,12 @@ static json_t *device_json(const rdg_device_facts *f)
 
 static void print_device(const rdg_device_facts *f)
 {
-    char size[32];
+    char size[32], left[32];
     printf("%s:%d  %s (%s)\n", f->backend, f->index, f->name, f->kind);
     printf("    driver %s, %s memory%s", f->driver[0] ? f->driver : "-",
            cli_bytes((double)f->memory_bytes, size, sizeof size), f->unified ? " shared with the host" : "");
+    if (f->free_bytes < f->memory_bytes)
+        printf(", %s free", cli_bytes((double)f->free_bytes, left, sizeof left));
     if (f->subgroup_width)
         printf(", subgroup %u, %u bytes of shared memory", f->subgroup_width, f->shared_bytes);
     for (int i = 0; i < f->n_matrix; i++)

@@ -11,8 +11,9 @@ enum {
     SLOT_BYTES = 4 << 20, /* as long on the bus as several submits take */
     N_THREADS = 12,
     N_SPARE = 4,
-    MAX_PARTS = 512,         /* a slot's copies: models have rows of small tensors */
-    BOUNCE_BYTES = 256 << 10 /* rows to be rewritten: what a core's cache holds */
+    MAX_PARTS = 512,          /* a slot's copies: models have rows of small tensors */
+    BOUNCE_BYTES = 256 << 10, /* rows to be rewritten: what a core's cache holds */
+    TIMEOUT_SECONDS = 120,
 };
 
 /* A part of a piece that fits what is left of a slot. */
@@ -209,8 +210,11 @@ static rdg_err send(const job *j, const reader *r, slot *s, rdg_error *e)
 static rdg_err use_slot(const job *j, reader *r, slot *s, int how, double *seconds, rdg_error *e)
 {
     double start = rdg_clock_seconds();
-    while (!rdg_event_done(j->device, s->done)) /* a loss ends the waiting as well */
+    while (!rdg_event_done(j->device, s->done)) { /* a loss ends the waiting as well */
+        if (rdg_clock_seconds() - start > TIMEOUT_SECONDS)
+            return rdg_fail(e, RDG_E_TIMEOUT, "a copy has not finished after %d s", TIMEOUT_SECONDS);
         nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
+    }
     r->wait_seconds += rdg_clock_seconds() - start;
     rdg_err rc = s->staging ? RDG_OK : make_slot(j, s, e);
     start = rdg_clock_seconds();
@@ -246,6 +250,8 @@ static void free_slots(void *ctx, int thread, int n_threads)
 {
     job *j = ctx;
     for (int k = thread; k < j->n_slots; k += n_threads) {
+        if (!rdg_event_done(j->device, j->slots[k].done))
+            continue; /* a device that hangs may still read it */
         rdg_list_destroy(j->slots[k].list);
         rdg_buffer_destroy(j->slots[k].staging);
     }
@@ -312,7 +318,8 @@ rdg_err rdg_upload(rdg_device *d, const rdg_upload_piece *pieces, size_t n, rdg_
     if (rc && e) *e = j.error;
 stop:
     for (int k = 0; k < j.n_slots; k++) { /* nothing may be freed while it is in use */
-        rdg_err late = rdg_event_wait(d, j.slots[k].done, -1, rc ? NULL : e);
+        rdg_err late =
+            rdg_event_wait(d, j.slots[k].done, (int64_t)TIMEOUT_SECONDS * 1000000000, rc ? NULL : e);
         if (!rc) rc = late;
         if (j.slots[k].staging) st.staging_bytes += j.o.slot_bytes;
     }

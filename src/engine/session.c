@@ -75,6 +75,9 @@ static rdg_err create_exec(rdg_session *s, rdg_error *e)
                                 .device_memory_bytes = p->device_memory_bytes,
                                 .log = p->log};
     rdg_err err = RDG_OK;
+    if ((!p->device || !strcmp(p->device, "cpu")) && (p->gpu_layers > 0 || p->device_memory_bytes))
+        rdg_log_warn(p->log,
+                     "blocks or memory of a GPU were asked for, but the device is the CPU (--device)");
     for (int i = 0; i < 2 && !err && p->device && strcmp(p->device, "cpu"); i++) {
         rdg_plan_options o = plan_options(s, i == 0 ? p->n_batch : 1, s->embeddings ? 0 : 1);
         err = rdg_model_build_plan(s->model, &o, true, &sizing[i], e);

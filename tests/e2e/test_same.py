@@ -84,6 +84,7 @@ class Same(e2e.Case):
             r = self.ridge(*story, "--device", "vulkan", "--device-memory", str(bytes_))
             self.assertEqual(r.json["placement"][1]["n_blocks"], layers)
             self.assertIn("GB more", r.err)
+        self.assertIn("the device is the CPU", self.ridge(*story, "--gpu-layers", "3").json["warnings"][0])
         r = self.ridge(*story, "--device", "vulkan", "--device-memory", "1000").json
         self.assertEqual((r["device"], len(r["placement"])), ("cpu", 1))
         self.assertIn("nothing runs on vulkan", r["warnings"][0])
