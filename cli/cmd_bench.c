@@ -78,7 +78,8 @@ typedef struct job {
     double bytes_per_token;
     rdg_load_times load;
     cli_timeline timeline;
-    rdg_gpu_roofs gpu_roofs; /* on a GPU; zeros: not measured */
+    rdg_gpu_roofs gpu_roofs;               /* on a GPU; zeros: not measured */
+    double flops_per_second, compute_roof; /* of prefill on a GPU */
     json_t *nodes;
 } job;
 
@@ -373,8 +374,13 @@ static int report(job *j)
         json_object_set_new(doc, "placement", cli_placement_json(j->session));
         json_t *prefill = json_array();
         if (o->n_prompt)
-            json_array_append_new(prefill, json_pack("{s:I, s:o}", "n_tokens", (json_int_t)o->n_prompt,
-                                                     "tokens_per_second", speeds_json(&j->prefill)));
+            json_array_append_new(
+                prefill,
+                json_pack("{s:I, s:o, s:o, s:o, s:o}", "n_tokens", (json_int_t)o->n_prompt,
+                          "tokens_per_second", speeds_json(&j->prefill), "flops_per_second",
+                          cli_real(j->compute_roof > 0 ? j->flops_per_second : NAN), "roof_flops_per_second",
+                          cli_real(j->compute_roof > 0 ? j->compute_roof : NAN), "fraction_of_compute",
+                          cli_real(j->flops_per_second / j->compute_roof)));
         json_object_set_new(doc, "prefill", prefill);
         if (o->n_decode)
             json_object_set_new(doc, "decode",
@@ -392,9 +398,14 @@ static int report(job *j)
     printf("%s, %d threads, depth %lld\n", rdg_session_device(j->session), rdg_session_n_threads(j->session),
            (long long)o->depth);
     if (o->load) print_load(&j->load);
-    if (o->n_prompt)
-        printf("  prefill %5lld tokens  %9.2f tokens/s  (%.2f … %.2f)\n", (long long)o->n_prompt,
+    if (o->n_prompt) {
+        printf("  prefill %5lld tokens  %9.2f tokens/s  (%.2f … %.2f)", (long long)o->n_prompt,
                j->prefill.median, j->prefill.min, j->prefill.max);
+        if (j->compute_roof > 0)
+            printf("  %.3g TFLOP/s = %.1f %% of the %.3g measured here", j->flops_per_second / 1e12,
+                   j->flops_per_second / j->compute_roof * 100, j->compute_roof / 1e12);
+        putchar('\n');
+    }
     if (o->n_decode) {
         printf("  decode  %5lld tokens  %9.2f tokens/s  (%.2f … %.2f)  %.3f GB a token, %.1f GB/s",
                (long long)o->n_decode, j->decode.median, j->decode.min, j->decode.max,
@@ -424,7 +435,7 @@ static rdg_err measure_gpu_roofs(job *j, rdg_error *e)
 {
     rdg_gpu_roofs again, *r = &j->gpu_roofs;
     rdg_device *d = rdg_exec_gpu_device(j->session->exec);
-    if (!d || !j->o->n_decode) return RDG_OK;
+    if (!d) return RDG_OK;
     rdg_err err = rdg_gpu_measure_roofs(d, &again, e);
     if (err == RDG_E_NOMEM) { /* the model fills the device */
         cli_warn(j->c, "the device's bandwidth was not measured: %s", e->message);
@@ -433,15 +444,46 @@ static rdg_err measure_gpu_roofs(job *j, rdg_error *e)
     if (err) return err;
     bool first = r->read == 0;
     double low = first ? again.read : RDG_MIN(r->read, again.read);
-    if (first || again.read > r->read) r->read = again.read;
+    r->read = RDG_MAX(r->read, again.read);
+    r->fp32 = RDG_MAX(r->fp32, again.fp32);
+    r->fp16 = RDG_MAX(r->fp16, again.fp16);
+    r->matrix_fp16 = RDG_MAX(r->matrix_fp16, again.matrix_fp16);
     if (first || again.launch_seconds < r->launch_seconds) r->launch_seconds = again.launch_seconds;
     j->read = (speeds){.median = r->read, .min = low, .max = r->read};
     return RDG_OK;
 }
 
+/* Of the whole prompt: useful work, from shapes alone. */
+static double prefill_flops(const job *j)
+{
+    double flops = 0;
+    for (int64_t done = 0, n; done < j->o->n_prompt; done += n) {
+        rdg_prepared *prepared;
+        n = RDG_MIN(j->o->n_prompt - done, j->o->n_batch);
+        if (rdg_session_plan(j->session, n, done + n == j->o->n_prompt, &prepared, NULL)) return NAN;
+        for (size_t i = 0; i < prepared->plan->n_nodes; i++) {
+            rdg_op_call call;
+            rdg_cost cost;
+            rdg_plan_call(prepared->plan, i, &call);
+            call.n_visible = j->o->depth + done + n;
+            call.op->cost(&call, &cost);
+            flops += cost.flops;
+        }
+    }
+    return flops;
+}
+
+/* What a product of floats can reach: the fastest of the device's units. */
+static double compute_roof(const rdg_gpu_roofs *r)
+{
+    return RDG_MAX(r->matrix_fp16, RDG_MAX(r->fp16, r->fp32));
+}
+
 static void set_gpu_share(job *j)
 {
     if (j->gpu_roofs.read == 0) return;
+    if (j->o->n_prompt) j->flops_per_second = prefill_flops(j) / (double)j->o->n_prompt * j->prefill.median;
+    j->compute_roof = compute_roof(&j->gpu_roofs);
     double scale = j->bytes_per_token / j->gpu_roofs.read;
     j->share = (speeds){j->decode.median * scale, j->decode.min * scale, j->decode.max * scale};
 }

@@ -421,8 +421,8 @@ void pass_cut()
     if (narrows) list_bin();
     if (!arrive()) return;
     if (narrows) resolve(PASS == TOP_P);
-    barrier();
     memoryBarrierBuffer();
+    barrier();
     uint64_t total = get64(S_TOTAL);
     barrier();
     if (gl_LocalInvocationID.x == 0) s.v[S_LISTED] = 0;
