@@ -5,6 +5,7 @@
 #include "graph/gpu_exec.h"
 #include "graph/gpu_exec_internal.h"
 #include "ops/attention/attention.h"
+#include "ops/sample/sample_step.h"
 
 #include <string.h>
 
@@ -197,6 +198,14 @@ static rdg_err make_buffers(gpu_exec *x, gpu_prepared *c, rdg_error *e)
     return rc;
 }
 
+/* So that a session can decode by any settings in what was planned for it. */
+static uint64_t picking_bytes(const rdg_plan *p)
+{
+    const rdg_sample_params cuts = {.temperature = 1, .top_k = 1}; /* need most */
+    return p->logits == RDG_NO_VALUE ? 0
+                                     : rdg_sample_scratch_bytes(&cuts, rdg_plan_shape(p, p->logits)->dim[0]);
+}
+
 static rdg_err gpu_prepare(rdg_exec *base, rdg_plan *plan, rdg_prepared **out, rdg_error *e)
 {
     gpu_exec *x = (gpu_exec *)base;
@@ -231,6 +240,7 @@ static rdg_err gpu_prepare(rdg_exec *base, rdg_plan *plan, rdg_prepared **out, r
     if ((rc = rdg_gpu_record_needs(&r, &kernel_bytes, &step_bytes, e))) goto fail;
     if ((rc = rdg_gpu_exec_grow(x, &x->kernel_scratch, kernel_bytes, false, "kernel scratch", e))) goto fail;
     if ((rc = rdg_gpu_exec_grow(x, &x->step_scratch, step_bytes, true, "step scratch", e))) goto fail;
+    if ((rc = rdg_gpu_exec_grow(x, &x->sample_scratch, picking_bytes(plan), true, "sample", e))) goto fail;
     x->prepared[x->n_prepared++] = c;
     *out = &c->base;
     return RDG_OK;
@@ -483,7 +493,7 @@ rdg_device *rdg_exec_gpu_device(const rdg_exec *x)
 rdg_err rdg_exec_gpu_needs(rdg_exec *base, const rdg_plan *const *plans, int n, uint64_t *bytes, rdg_error *e)
 {
     gpu_exec *x = (gpu_exec *)base;
-    uint64_t most[3] = {0};
+    uint64_t most[4] = {0};
     rdg_err rc = RDG_OK;
     *bytes = 0;
     for (int i = 0; i < n && !rc; i++) {
@@ -494,13 +504,14 @@ rdg_err rdg_exec_gpu_needs(rdg_exec *base, const rdg_plan *const *plans, int n, 
                                      &c.schedule, e);
         rdg_gpu_recorder r = recorder(x, &c, &b, plans[i]->options.n_ctx);
         if (!rc) rc = rdg_gpu_record_needs(&r, &kernel_bytes, &step_bytes, e);
-        const uint64_t need[3] = {(uint64_t)c.schedule.scratch_bytes + INPUT_ALIGN, kernel_bytes, step_bytes};
-        for (int k = 0; k < 3; k++)
+        const uint64_t need[4] = {(uint64_t)c.schedule.scratch_bytes + INPUT_ALIGN, kernel_bytes, step_bytes,
+                                  picking_bytes(plans[i])};
+        for (int k = 0; k < 4; k++)
             most[k] = RDG_MAX(most[k], (uint64_t)rdg_round_up((int64_t)need[k], 4096));
         rdg_gpu_schedule_finish(&c.schedule);
     }
     *bytes = rdg_device_bytes_now(x->device) - rdg_gpu_weights_device_bytes(x->weights);
-    for (int k = 0; k < 3; k++) *bytes += most[k];
+    for (int k = 0; k < 4; k++) *bytes += most[k];
     return rc;
 }
 

@@ -32,13 +32,10 @@ rdg_err rdg_gpu_record_sampling(gpu_exec *x, const gpu_prepared *c, const rdg_te
     return RDG_OK;
 }
 
-static rdg_err start_sampling(gpu_exec *x, const gpu_prepared *c, const rdg_sample_params *p, rdg_error *e)
+static rdg_err start_sampling(gpu_exec *x, rdg_error *e)
 {
-    const int64_t n = rdg_plan_shape(c->base.plan, c->output_value)->dim[0];
-    rdg_err rc = rdg_gpu_exec_grow(x, &x->sample_scratch, rdg_sample_scratch_bytes(p, n), true, "sample", e);
-    if (!rc && !x->ring)
-        rc = rdg_buffer_create(x->device, RDG_MEMORY_READBACK, RING * 4, "tokens", &x->ring, e);
-    return rc;
+    if (x->ring) return RDG_OK;
+    return rdg_buffer_create(x->device, RDG_MEMORY_READBACK, RING * 4, "tokens", &x->ring, e);
 }
 
 /* Reads the timestamps of steps that are over and hands them on as spans. */
@@ -97,7 +94,7 @@ rdg_err rdg_gpu_exec_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_
     *n_done = 0;
     if (o->n_tokens != 1 || o->n_outputs != 1 || !c->output || c->exact_visible)
         return rdg_fail(e, RDG_E_ARGUMENT, "only a plan of one token with logits can go on by itself");
-    rdg_err rc = start_sampling(x, c, &g->sample, e);
+    rdg_err rc = start_sampling(x, e);
     if (!rc && g->on_spans) rc = start_spans(&reader, x, c, g, e);
     if (rc) goto done;
     rdg_gpu_exec_input(c, INPUT_TOKENS, &g->token, 1);

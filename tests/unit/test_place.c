@@ -135,7 +135,8 @@ static void test_by_memory(void **state)
     rdg_session_destroy(s);
     int64_t before = 0;
     int steps = 0;
-    for (uint64_t limit = all / 24; limit <= all; limit += all / 24) {
+    for (uint64_t part = 1; part <= 24; part++) {
+        uint64_t limit = all * part / 24;
         s = session(0, limit);
         int k = rdg_session_placements(s, p);
         const rdg_placement *last = &p[k - 1];
