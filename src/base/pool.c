@@ -9,7 +9,7 @@
 
 /* Spins before a waiting thread sleeps or yields. About 50 us on a 3 GHz core: longer than the gap between
  * two operations of a decode step, shorter than anybody's patience with a busy idle core. */
-enum { SPINS_BEFORE_SLEEP = 4000, SPINS_BEFORE_YIELD = 2000 };
+enum { SPINS_BEFORE_SLEEP = 4000, SPINS_BEFORE_YIELD = 2000, YIELDS_BEFORE_SLEEP = 20 };
 
 typedef struct worker {
     rdg_pool *pool;
@@ -24,12 +24,13 @@ struct rdg_pool {
     rdg_pool_fn *fn;
     void *ctx;
     pthread_mutex_t mutex;
-    pthread_cond_t wake;
+    pthread_cond_t wake, pass;              /* a run begins; a barrier opens */
     RDG_ALIGNED(64) atomic_uint generation; /* rises by one a run; workers wait for it */
     atomic_int n_sleeping;
     RDG_ALIGNED(64) atomic_int n_running;
     RDG_ALIGNED(64) atomic_int arrived;
     RDG_ALIGNED(64) atomic_uint barrier_phase;
+    atomic_int n_waiting; /* asleep at the barrier */
     bool stop;
 };
 
@@ -88,6 +89,7 @@ rdg_err rdg_pool_create(int n_threads, rdg_pool **out, rdg_error *e)
     *p = (rdg_pool){.n_threads = n_threads};
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->wake, NULL);
+    pthread_cond_init(&p->pass, NULL);
     p->workers = rdg_alloc_array((size_t)n_threads, sizeof *p->workers);
     if (!p->workers) {
         rdg_pool_destroy(p);
@@ -114,6 +116,7 @@ void rdg_pool_destroy(rdg_pool *p)
     p->stop = true;
     publish(p);
     for (int i = 0; i < p->n_started; i++) pthread_join(p->workers[i].thread, NULL);
+    pthread_cond_destroy(&p->pass);
     pthread_cond_destroy(&p->wake);
     pthread_mutex_destroy(&p->mutex);
     rdg_free(p->workers);
@@ -157,21 +160,40 @@ static void ask_for(rdg_pool_ahead *a)
         __builtin_prefetch(a->next, 0, 2);
 }
 
+/* The sleeper counts itself and looks at the phase again under the mutex, as in publish. */
+static void open_barrier(rdg_pool *p)
+{
+    atomic_store_explicit(&p->arrived, 0, memory_order_relaxed);
+    atomic_fetch_add(&p->barrier_phase, 1);
+    if (atomic_load(&p->n_waiting) == 0) return;
+    pthread_mutex_lock(&p->mutex);
+    pthread_cond_broadcast(&p->pass);
+    pthread_mutex_unlock(&p->mutex);
+}
+
+/* A thread that has yielded in vain leaves the core: on a busy machine the one that everybody waits for may
+ * need it, and a spinning thread uses up the time slices that both share. */
 void rdg_pool_barrier(rdg_pool *p, rdg_pool_ahead *ahead)
 {
     if (p->n_threads == 1) return;
     unsigned phase = atomic_load_explicit(&p->barrier_phase, memory_order_relaxed);
     if (atomic_fetch_add_explicit(&p->arrived, 1, memory_order_acq_rel) == p->n_threads - 1) {
-        atomic_store_explicit(&p->arrived, 0, memory_order_relaxed);
-        atomic_fetch_add_explicit(&p->barrier_phase, 1, memory_order_release);
+        open_barrier(p);
         return;
     }
     for (int spins = 0; atomic_load_explicit(&p->barrier_phase, memory_order_acquire) == phase; spins++) {
-        if (ahead && ahead->next < ahead->end)
+        if (ahead && ahead->next < ahead->end) {
             ask_for(ahead);
-        else if (spins < SPINS_BEFORE_YIELD)
+        } else if (spins < SPINS_BEFORE_YIELD) {
             cpu_relax();
-        else
+        } else if (spins < SPINS_BEFORE_YIELD + YIELDS_BEFORE_SLEEP) {
             sched_yield();
+        } else {
+            pthread_mutex_lock(&p->mutex);
+            atomic_fetch_add(&p->n_waiting, 1);
+            while (atomic_load(&p->barrier_phase) == phase) pthread_cond_wait(&p->pass, &p->mutex);
+            atomic_fetch_sub(&p->n_waiting, 1);
+            pthread_mutex_unlock(&p->mutex);
+        }
     }
 }

@@ -1,57 +1,39 @@
 #include "ops/cpu_run.h"
 #include "base/mem.h"
 
-/* A thread begins with items of its own, in one run, which it can ask memory for before they may be started;
- * the rest is handed out in chunks that shrink with what is left, so that all threads end within an item of
- * each other and one that was held up for a while leaves its share to the others. Both are this part of a
- * thread's share of what there is. */
-enum { CHUNK_PART = 3 };
+/* A thread begins with items of its own, in one run: memory is read fastest in long ones, and it can be asked
+ * for before they may be started. The rest is handed out in chunks that shrink with what is left, so that a
+ * thread that was held up for a while leaves its share to the others. */
+enum { REST_PART = 8, LEAST_CHUNK = 2 /* of a stream */ };
 
 static int64_t own_items(int64_t n_items, int n_threads)
 {
-    return n_items >= n_threads ? RDG_MAX(1, n_items / ((int64_t)n_threads * CHUNK_PART)) : 0;
-}
-
-/* The next chunk of what is not handed out yet; relaxed is enough: the counter only splits the work, the
- * barriers order the data. */
-static bool take(rdg_cpu_progress *progress, int64_t rest, int n_threads, int64_t *begin, int64_t *end)
-{
-    *begin = atomic_load_explicit(&progress->next, memory_order_relaxed);
-    do {
-        if (*begin >= rest) return false;
-        *end = *begin + RDG_MAX(1, (rest - *begin) / ((int64_t)n_threads * CHUNK_PART));
-    } while (!atomic_compare_exchange_weak_explicit(&progress->next, begin, *end, memory_order_relaxed,
-                                                    memory_order_relaxed));
-    return true;
-}
-
-/* A kernel prefetches within its chunk only, so the start of one is asked for here. */
-static void ask_for_start(const rdg_op_call *call, const rdg_cpu_kernel *kernel, int64_t item)
-{
-    size_t bytes;
-    const char *p = kernel->stream(call, item, &bytes);
-    for (size_t i = 0; i < RDG_MIN(bytes, (size_t)RDG_CPU_PREFETCH_BYTES); i += 64)
-        __builtin_prefetch(p + i, 0, 2);
+    int64_t share = n_items / n_threads;
+    return n_threads == 1 ? n_items : share - rdg_div_up(share, REST_PART);
 }
 
 static void run_phase(const rdg_op_call *call, const rdg_cpu_kernel *kernel, rdg_cpu_task *task,
                       rdg_cpu_progress *progress)
 {
-    int64_t n_items = kernel->n_items(call, task->phase);
-    int64_t own = task->n_threads == 1 ? n_items : own_items(n_items, task->n_threads);
-    int64_t given = own * task->n_threads, begin = 0, end = 0;
-    bool stream = kernel->stream && task->phase == kernel->n_phases - 1, more = own > 0;
+    int64_t n_items = kernel->n_items(call, task->phase), own = own_items(n_items, task->n_threads);
+    int64_t given = own * task->n_threads, taken;
     task->begin = task->thread * own;
     task->end = task->begin + own;
-    if (own && stream) ask_for_start(call, kernel, task->begin);
-    do { /* a chunk is taken one chunk early, so that its start is on the way when it is its turn */
-        bool run = more;
-        more = take(progress, n_items - given, task->n_threads, &begin, &end);
-        if (more && stream) ask_for_start(call, kernel, given + begin);
-        if (run) kernel->run(call, task);
-        task->begin = given + begin;
-        task->end = given + end;
-    } while (more);
+    if (own) kernel->run(call, task);
+    /* relaxed is enough: the counter only splits the work, the barriers order the data */
+    taken = atomic_load_explicit(&progress->next, memory_order_relaxed);
+    while (given + taken < n_items) {
+        int64_t rest = n_items - given - taken;
+        int64_t chunk =
+            RDG_MIN(rest, RDG_MAX(kernel->stream ? LEAST_CHUNK : 1, rest / (2 * task->n_threads)));
+        if (!atomic_compare_exchange_weak_explicit(&progress->next, &taken, taken + chunk,
+                                                   memory_order_relaxed, memory_order_relaxed))
+            continue; /* taken is now where another thread's chunk ends */
+        task->begin = given + taken;
+        task->end = task->begin + chunk;
+        kernel->run(call, task);
+        taken = atomic_load_explicit(&progress->next, memory_order_relaxed);
+    }
 }
 
 rdg_pool_ahead rdg_cpu_ahead(const rdg_op_call *call, const rdg_cpu_kernel *kernel, int thread, int n_threads,

@@ -9,9 +9,7 @@
 
 #include <stdatomic.h>
 
-/* How far ahead kernels that stream weights ask for them: the latency of memory at the rate of one thread,
- * with the reach that it takes to hide the page walks of a map of small pages. */
-enum { RDG_CPU_MAX_PHASES = 4, RDG_CPU_PREFETCH_BYTES = 16 << 10 };
+enum { RDG_CPU_MAX_PHASES = 4 };
 
 /* Items of one phase handed out so far. One cache line each, so that two phases do not share one. */
 typedef struct rdg_cpu_progress {

@@ -123,8 +123,8 @@ typedef struct rdg_cpu_kernel {
     size_t (*scratch_bytes)(const rdg_op_call *call, int n_threads); /* NULL = none */
     void (*run)(const rdg_op_call *call, const rdg_cpu_task *task);
     /* 1 + the operand of which phase 0 alone makes what the later phases read in the scratch (activations in
-     * 8 bits) and leave as it is: the next call of this kernel with that operand may begin with phase 1. 0: no
-     * such operand. */
+     * 8 bits) and leave as it is: the next call of this kernel with that operand may begin with phase 1. 0:
+     * no such operand. */
     int prepares;
     /* What item `item` of the last phase reads once and nobody has in a cache: its weights. Items follow each
      * other in memory. NULL: no such stream. */

@@ -47,7 +47,7 @@ static void run_group(const rdg_op_call *call, const column_group *g, int64_t ex
                          .n_tokens = g->n,
                          .sums = sums,
                          .sums_stride = RDG_Q8_MAX_ITEM_ROWS,
-                         .stream_end = rdg_tensor_row(weight, weight->dim[1], expert, 0)};
+                         .n_streams = 1};
     for (int i = 0; i < g->n; i++)
         a.x[i] =
             blocks + (g->token[i] * x->dim[1] + RDG_MIN(g->slot[i], x->dim[1] - 1)) * rdg_q8_row_blocks(x);

@@ -79,22 +79,28 @@ void rdg_q8_matvec_run(const rdg_op_call *call, const rdg_cpu_task *task, const 
         return;
     }
     float sums[RDG_MATVEC_MAX_TOKENS * RDG_Q8_MAX_ITEM_ROWS];
-    int64_t rows = rdg_q8_item_rows(weight);
-    const void *stream_end = rdg_tensor_row(weight, RDG_MIN(task->end * rows, weight->dim[1]), 0, 0);
-    for (int64_t i = task->begin; i < task->end; i++) {
-        int64_t first = i * rows, n = RDG_MIN(rows, weight->dim[1] - first);
-        rdg_q8_dot_args a = {.stream_end = stream_end,
-                             .rows = rdg_tensor_row(weight, first, 0, 0),
-                             .row_stride_bytes = weight->stride[1],
-                             .n_rows = n,
-                             .n_columns = weight->dim[0],
-                             .n_tokens = (int)x->dim[1],
-                             .sums = sums,
-                             .sums_stride = RDG_Q8_MAX_ITEM_ROWS};
-        for (int t = 0; t < a.n_tokens; t++)
-            a.x[t] = (const rdg_q8_block *)task->scratch + t * rdg_q8_row_blocks(x);
-        isa->dot[weight->type](&a);
-        store_rows(call, first, n, sums, RDG_Q8_MAX_ITEM_ROWS);
+    int64_t rows = rdg_q8_item_rows(weight), first = task->begin * rows,
+            end = RDG_MIN(task->end * rows, weight->dim[1]);
+    rdg_q8_dot_args a = {.row_stride_bytes = weight->stride[1],
+                         .n_columns = weight->dim[0],
+                         .n_tokens = (int)x->dim[1],
+                         .sums = sums,
+                         .sums_stride = RDG_Q8_MAX_ITEM_ROWS};
+    for (int t = 0; t < a.n_tokens; t++)
+        a.x[t] = (const rdg_q8_block *)task->scratch + t * rdg_q8_row_blocks(x);
+    /* One token: the chunk as so many streams. The rest, or all of it, one row after the other. */
+    for (a.n_streams = a.n_tokens == 1 ? isa->n_streams : 1; first < end; a.n_streams = 1) {
+        int64_t per_stream = (end - first) / a.n_streams;
+        a.stream_stride_bytes = per_stream * weight->stride[1];
+        for (int64_t i = 0; i < per_stream; i += a.n_rows) {
+            a.n_rows = RDG_MIN(RDG_Q8_MAX_ITEM_ROWS, per_stream - i);
+            a.rows = rdg_tensor_row(weight, first + i, 0, 0);
+            isa->dot[weight->type](&a);
+            for (int k = 0; k < a.n_streams; k++)
+                store_rows(call, first + k * per_stream + i, a.n_rows, sums + k * RDG_Q8_MAX_ITEM_ROWS,
+                           RDG_Q8_MAX_ITEM_ROWS);
+        }
+        first += a.n_streams * per_stream;
     }
 }
 

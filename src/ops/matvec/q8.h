@@ -14,7 +14,7 @@
 #include "base/cpu.h"
 #include "ops/matmul/matmul.h"
 
-enum { RDG_Q8_ELEMS = 256, RDG_Q8_SUBS = 16, RDG_Q8_MAX_TOKENS = RDG_MATVEC_MAX_TOKENS };
+enum { RDG_Q8_STREAMS = 4, RDG_Q8_ELEMS = 256, RDG_Q8_SUBS = 16, RDG_Q8_MAX_TOKENS = RDG_MATVEC_MAX_TOKENS };
 
 /* Relative error of a sum whose activations were rounded to 8 bits: with the largest of 256 normal values at
  * about 3 sigma, a step is 3/127 sigma and the rounding error 3/127/sqrt(12) = 0.7 % of the output. Heavy
@@ -34,6 +34,11 @@ typedef struct rdg_q8_block {
                                  minima */
     float scale[RDG_Q8_SUBS]; /* of the eight runs of 32 elements, twice, to lie across 8 scales, 8 minima;
                                  all equal if the 256 have one scale */
+    /* For kquant_avx512.h, filled by the AVX-512 version only: q with its sub-blocks of 32 in the order 0 2 1
+     * 3 4 6 5 7 (the low nibbles of 64 bytes of Q4_K, then the high ones), and the sums as 16-bit integers.
+     */
+    RDG_ALIGNED(64) int8_t pair[RDG_Q8_ELEMS];
+    int16_t sum16[RDG_Q8_SUBS], sum32w[RDG_Q8_SUBS / 2];
 } rdg_q8_block;
 
 /* n_columns floats to ceil(n_columns / 256) blocks, the last one filled up with zeros. group: elements under
@@ -49,8 +54,10 @@ typedef struct rdg_q8_dot_args {
     int n_tokens; /* 1 … RDG_Q8_MAX_TOKENS */
     float *sums;
     int64_t sums_stride;
-    const void
-        *stream_end; /* the thread will read on until here: what to prefetch, at least up to the last row */
+    /* Streams: rows k * stream_stride_bytes further on, for k < n_streams, n_rows of each. Then there is one
+     * token, and sums[k * sums_stride + r] is of row r of stream k. 1 or the isa's number. */
+    int n_streams;
+    int64_t stream_stride_bytes;
 } rdg_q8_dot_args;
 typedef void rdg_q8_dot_fn(const rdg_q8_dot_args *a);
 
@@ -68,6 +75,7 @@ int64_t rdg_q8_item_rows(const rdg_tensor *weight);
 typedef struct rdg_q8_isa {
     rdg_q8_quantise_fn *quantise;
     rdg_q8_dot_fn *const *dot;
+    int n_streams; /* a thread reads memory with; at most RDG_Q8_STREAMS */
 } rdg_q8_isa;
 
 /* The kernel's parts (q8.c); the variants of an instruction set are these bound to its rdg_q8_isa. */

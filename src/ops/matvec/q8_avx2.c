@@ -4,11 +4,12 @@
 #include "ops/matvec/matvec_variants.h"
 #include "ops/experts/experts_variants.h"
 #include "ops/matvec/q8.h"
-#include "ops/cpu_run.h"
 #include "ops/matvec/unpack_avx2.h"
 #include "base/mem.h"
 
 #include <immintrin.h>
+
+enum { PREFETCH_BYTES = 4096 };
 
 RDG_INLINE float sum8(__m256 v)
 {
@@ -37,7 +38,7 @@ RDG_INLINE __m256 dot32(__m256i q, __m256i x, bool wide)
 
 /* One row times n tokens (a constant where it is called). */
 RDG_INLINE void dot_row(const uint8_t *row, int64_t n_columns, const rdg_q8_block *const *x, int n,
-                        float *sums, int64_t sums_stride, const uint8_t *stream_end, const rdg_block_format f)
+                        float *sums, int64_t sums_stride, const rdg_block_format f)
 {
     const bool wide = f.offset == 128, fine = f.block_elems == 32; /* fine: a scale for each 32 activations */
     const int per_step = RDG_Q8_ELEMS / f.block_elems, step_bytes = per_step * f.block_bytes;
@@ -45,9 +46,8 @@ RDG_INLINE void dot_row(const uint8_t *row, int64_t n_columns, const rdg_q8_bloc
     __m256 acc[2];
     for (int t = 0; t < n; t++) acc[t] = _mm256_setzero_ps();
     for (int64_t s = 0; s < n_steps; s++, row += step_bytes) {
-        if (stream_end - row > RDG_CPU_PREFETCH_BYTES)
-            for (int k = 0; k < step_bytes; k += 64)
-                _mm_prefetch((const char *)row + RDG_CPU_PREFETCH_BYTES + k, _MM_HINT_T1);
+        for (int k = 0; k < step_bytes; k += 64)
+            _mm_prefetch((const char *)row + PREFETCH_BYTES + k, _MM_HINT_T0);
         rdg_unpacked u;
         if (n_blocks - s * per_step >= per_step)
             f.unpack(row, per_step, &u); /* a constant: unrolled */
@@ -87,9 +87,9 @@ RDG_INLINE void dot_rows(const rdg_q8_dot_args *a, const rdg_block_format f)
             const uint8_t *row = (const uint8_t *)a->rows + r * a->row_stride_bytes;
             float *sums = a->sums + t * a->sums_stride + r;
             if (a->n_tokens - t >= 2)
-                dot_row(row, a->n_columns, a->x + t, 2, sums, a->sums_stride, a->stream_end, f);
+                dot_row(row, a->n_columns, a->x + t, 2, sums, a->sums_stride, f);
             else
-                dot_row(row, a->n_columns, a->x + t, 1, sums, a->sums_stride, a->stream_end, f);
+                dot_row(row, a->n_columns, a->x + t, 1, sums, a->sums_stride, f);
         }
 }
 
@@ -195,7 +195,7 @@ void rdg_q8_quantise_avx2(const float *x, int64_t n_columns, int64_t group, rdg_
     }
 }
 
-static const rdg_q8_isa isa = {rdg_q8_quantise_avx2, dots};
+static const rdg_q8_isa isa = {rdg_q8_quantise_avx2, dots, 1};
 
 /* matvec has a version for each form of the activations: calls of one kernel share them. */
 static bool accepts_any(const rdg_op_call *call)

@@ -1,11 +1,11 @@
 /* matvec of block formats with AVX-512 VNNI: unpack 256 weights to four registers, multiply with the 8-bit
- * activations of one to four tokens, scale in f32. One stream of rows a thread, so that the hardware
- * prefetcher sees one long sequence; the software prefetch crosses the pages, where that stops. */
+ * activations of one to four tokens, scale in f32. For one token a thread reads four streams of rows: a core
+ * gets more from memory that way than from one. */
 #include "ops/matvec/matvec_variants.h"
 #include "ops/experts/experts_variants.h"
 #include "ops/matvec/q8.h"
-#include "ops/cpu_run.h"
 #include "ops/matvec/unpack_avx512.h"
+#include "ops/matvec/kquant_avx512.h"
 #include "base/mem.h"
 
 /* The sums of quarter p lie in lanes of four elements: the sub-block of each lane, for sub-blocks of 16
@@ -19,114 +19,124 @@ RDG_INLINE __m512i spread_index(int p, int sub_elems)
                             _mm512_set1_epi32(4 * p));
 }
 
-/* One row times n tokens (a constant where it is called). The order of the sums depends on n_columns alone.
- */
-RDG_INLINE void dot_row(const uint8_t *row, int64_t n_columns, const rdg_q8_block *const *x, int n,
-                        float *sums, int64_t sums_stride, const uint8_t *stream_end,
-                        const rdg_block_format_avx512 f)
+/* The general loop, for the formats that are not in kquant_avx512.h; arguments as there. The order of the
+ * sums depends on n_columns alone. */
+RDG_INLINE void dot_general(const rdg_q8_dot_args *a, int64_t row, int n_streams, int first_token,
+                            int n_tokens, const rdg_block_format_avx512 f)
 {
     const bool fine = f.block_elems == 32; /* a scale for each 32 activations */
     const int per_step = RDG_Q8_ELEMS / f.block_elems, step_bytes = per_step * f.block_bytes;
-    int64_t n_blocks = n_columns / f.block_elems, n_steps = rdg_div_up(n_blocks, per_step);
+    const uint8_t *at = (const uint8_t *)a->rows + row * a->row_stride_bytes;
+    int64_t n_blocks = a->n_columns / f.block_elems, n_steps = rdg_div_up(n_blocks, per_step);
     __m512 acc[4];
-    for (int t = 0; t < n; t++) acc[t] = _mm512_setzero_ps();
-    for (int64_t s = 0; s < n_steps; s++, row += step_bytes) {
-        if (stream_end - row > RDG_CPU_PREFETCH_BYTES)
-            for (int k = 0; k < step_bytes; k += 64)
-                _mm_prefetch((const char *)row + RDG_CPU_PREFETCH_BYTES + k, _MM_HINT_T1);
-        rdg_unpacked_avx512 u;
-        f.unpack(row, (int)RDG_MIN(per_step, n_blocks - s * per_step), &u);
-        __m512 scale[4];
-        for (int p = 0; p < 4; p++) scale[p] = _mm512_permutexvar_ps(spread_index(p, f.sub_elems), u.scale);
-        for (int t = 0; t < n; t++) {
-            const rdg_q8_block *b = x[t] + s;
-            __m512 min = u.min;
-            if (fine) { /* 8 scales, 8 minima */
-                min = _mm512_mul_ps(u.min, _mm512_load_ps(b->scale));
-                for (int p = 0; p < 4; p++) scale[p] = _mm512_permutexvar_ps(spread_index(p, 32), min);
+    for (int i = 0; i < n_streams * n_tokens; i++) acc[i] = _mm512_setzero_ps();
+    for (int64_t s = 0; s < n_steps; s++, at += step_bytes)
+        for (int k = 0; k < n_streams; k++) {
+            rdg_unpacked_avx512 u;
+            __m512 scale[4];
+            rdg_q8_prefetch_avx512(at + k * a->stream_stride_bytes, step_bytes, n_streams);
+            f.unpack(at + k * a->stream_stride_bytes, (int)RDG_MIN(per_step, n_blocks - s * per_step), &u);
+            for (int p = 0; p < 4; p++)
+                scale[p] = _mm512_permutexvar_ps(spread_index(p, f.sub_elems), u.scale);
+            for (int t = 0; t < n_tokens; t++) {
+                const rdg_q8_block *b = a->x[first_token + t] + s;
+                __m512 min = u.min, *sum = &acc[k + t];
+                if (fine) { /* 8 scales, 8 minima */
+                    min = _mm512_mul_ps(u.min, _mm512_load_ps(b->scale));
+                    for (int p = 0; p < 4; p++) scale[p] = _mm512_permutexvar_ps(spread_index(p, 32), min);
+                }
+                __m512 part = _mm512_mul_ps(min, _mm512_load_ps(f.sub_elems == 32 ? b->sum32 : b->sum));
+                for (int p = 0; p < 4; p++) {
+                    __m512 dot = _mm512_cvtepi32_ps(_mm512_dpbusd_epi32(_mm512_setzero_si512(), u.q[p],
+                                                                        _mm512_load_si512(b->q + 64 * p)));
+                    part = p ? _mm512_fmadd_ps(dot, scale[p], part) : _mm512_fmsub_ps(dot, scale[p], part);
+                }
+                *sum = fine ? _mm512_add_ps(*sum, part)
+                            : _mm512_fmadd_ps(part, _mm512_set1_ps(b->scale[0]), *sum);
             }
-            __m512 part = _mm512_mul_ps(min, _mm512_load_ps(f.sub_elems == 32 ? b->sum32 : b->sum));
-            for (int p = 0; p < 4; p++) {
-                __m512i sum =
-                    _mm512_dpbusd_epi32(_mm512_setzero_si512(), u.q[p], _mm512_load_si512(b->q + 64 * p));
-                part = p ? _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale[p], part)
-                         : _mm512_fmsub_ps(_mm512_cvtepi32_ps(sum), scale[p], part);
-            }
-            acc[t] = fine ? _mm512_add_ps(acc[t], part)
-                          : _mm512_fmadd_ps(part, _mm512_set1_ps(b->scale[0]), acc[t]);
         }
-    }
-    for (int t = 0; t < n; t++) sums[t * sums_stride] = _mm512_reduce_add_ps(acc[t]);
+    for (int i = 0; i < n_streams * n_tokens; i++)
+        a->sums[(first_token + i) * a->sums_stride + row] = _mm512_reduce_add_ps(acc[i]);
 }
 
-RDG_INLINE void dot_tokens(const rdg_q8_dot_args *a, int first, int n, const rdg_block_format_avx512 f)
+/* All rows; every argument but the first two is a constant where it is called. */
+RDG_INLINE void dot_part(const rdg_q8_dot_args *a, int first_token, int n_streams, int n_tokens,
+                         const rdg_block_format_avx512 f, const rdg_type kquant)
 {
+    const rdg_kquant_constants_avx512 c = rdg_kquant_make_avx512(kquant);
     for (int64_t r = 0; r < a->n_rows; r++)
-        dot_row((const uint8_t *)a->rows + r * a->row_stride_bytes, a->n_columns, a->x + first, n,
-                a->sums + first * a->sums_stride + r, a->sums_stride, a->stream_end, f);
+        if (kquant)
+            rdg_kquant_dot_avx512(a, r, n_streams, first_token, n_tokens, &c, kquant);
+        else
+            dot_general(a, r, n_streams, first_token, n_tokens, f);
 }
 
 /* More than four tokens: the rows of an item are in L1 or L2 when they are unpacked the second time. */
-RDG_INLINE void dot_rows(const rdg_q8_dot_args *a, const rdg_block_format_avx512 f)
+RDG_INLINE void dot_rows(const rdg_q8_dot_args *a, const rdg_block_format_avx512 f, const rdg_type kquant)
 {
     int t = 0;
-    for (; t + 4 <= a->n_tokens; t += 4) dot_tokens(a, t, 4, f);
-    for (; t + 2 <= a->n_tokens; t += 2) dot_tokens(a, t, 2, f);
-    for (; t < a->n_tokens; t++) dot_tokens(a, t, 1, f);
+    if (a->n_streams > 1) {
+        dot_part(a, 0, RDG_Q8_STREAMS, 1, f, kquant);
+        return;
+    }
+    for (; t + 4 <= a->n_tokens; t += 4) dot_part(a, t, 1, 4, f, kquant);
+    for (; t + 2 <= a->n_tokens; t += 2) dot_part(a, t, 1, 2, f, kquant);
+    for (; t < a->n_tokens; t++) dot_part(a, t, 1, 1, f, kquant);
 }
 
-/* The format is a constant here, so that each gets its own loops. */
+/* The format is a constant here, so that each gets its own loops; kquant: the type if it is one of
+ * kquant_avx512.h, else 0 (F32). */
 static void dot_q2_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q2_K]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q2_K], RDG_TYPE_F32);
 }
 static void dot_q3_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q3_K]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q3_K], RDG_TYPE_F32);
 }
 static void dot_q4_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q4_K]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q4_K], RDG_TYPE_Q4_K);
 }
 static void dot_q5_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q5_K]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q5_K], RDG_TYPE_Q5_K);
 }
 static void dot_q6_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q6_K]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q6_K], RDG_TYPE_Q6_K);
 }
 static void dot_q8_0(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q8_0]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q8_0], RDG_TYPE_F32);
 }
 static void dot_q4_0(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q4_0]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q4_0], RDG_TYPE_F32);
 }
 static void dot_q4_1(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q4_1]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q4_1], RDG_TYPE_F32);
 }
 static void dot_q5_0(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q5_0]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q5_0], RDG_TYPE_F32);
 }
 static void dot_q5_1(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q5_1]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q5_1], RDG_TYPE_F32);
 }
 static void dot_iq4_nl(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_IQ4_NL]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_IQ4_NL], RDG_TYPE_F32);
 }
 static void dot_iq4_xs(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_IQ4_XS]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_IQ4_XS], RDG_TYPE_F32);
 }
 static void dot_mxfp4(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_MXFP4]);
+    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_MXFP4], RDG_TYPE_F32);
 }
 
 static rdg_q8_dot_fn *const dots[RDG_TYPE_COUNT] = {
@@ -158,14 +168,21 @@ RDG_INLINE void quantise(const float *x, int64_t n_columns, rdg_q8_block *out, c
             float scale = amax > 0x1p-120f || !(amax == amax) ? amax / 127.0f : 0.0f;
             for (int i = g; i < g + per_group; i++) {
                 __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(v[i], inverse));
-                _mm_store_si128((__m128i *)(void *)(out->q + 16 * i), _mm512_cvtsepi32_epi8(q));
-                out->sum[i] = (float)_mm512_reduce_add_epi32(q);
+                __m128i bytes = _mm512_cvtsepi32_epi8(q);
+                int sum = _mm512_reduce_add_epi32(q), sub = i / 2;
+                sub =
+                    (sub & 4) | (sub & 1) << 1 | (sub & 2) >> 1; /* where the sub-block of 32 lies in pair */
+                _mm_store_si128((__m128i *)(void *)(out->q + 16 * i), bytes);
+                _mm_store_si128((__m128i *)(void *)(out->pair + 32 * sub + 16 * (i & 1)), bytes);
+                out->sum[i] = (float)sum;
+                out->sum16[i] = (int16_t)sum;
                 out->scale[i / 2] = out->scale[8 + i / 2] = scale;
             }
         }
         for (int j = 0; j < 8; j++) {
             out->sum32[j] = 0.0f;
             out->sum32[8 + j] = out->sum[2 * j] + out->sum[2 * j + 1];
+            out->sum32w[j] = (int16_t)(out->sum16[2 * j] + out->sum16[2 * j + 1]);
         }
     }
 }
@@ -178,7 +195,7 @@ void rdg_q8_quantise_avx512(const float *x, int64_t n_columns, int64_t group, rd
         quantise(x, n_columns, out, RDG_Q8_ELEMS);
 }
 
-static const rdg_q8_isa isa = {rdg_q8_quantise_avx512, dots};
+static const rdg_q8_isa isa = {rdg_q8_quantise_avx512, dots, RDG_Q8_STREAMS};
 
 /* matvec has a version for each form of the activations: calls of one kernel share them. */
 static bool accepts_any(const rdg_op_call *call)

@@ -25,21 +25,27 @@ RDG_INLINE __m512 rdg_half_avx512(const uint8_t *p)
     return _mm512_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(h)));
 }
 
-/* d, dmin and the twelve packed bytes of Q4_K and Q5_K (quant/scale_min.h) to scale = 8 scales, 8 minima, all
- * in vector registers: two byte-wise shifts find the low bits and the upper two of all sixteen values. */
-RDG_INLINE void rdg_scale_min_avx512(const uint8_t *src, rdg_unpacked_avx512 *u)
+/* The first 16 bytes of a Q4_K or Q5_K block (d, dmin and the twelve packed bytes of quant/scale_min.h) to 8
+ * scales, 8 minima, all in vector registers: two byte-wise shifts find the low bits and the upper two of all
+ * sixteen values. */
+RDG_INLINE __m128i rdg_scale_min_bytes_avx512(__m128i head)
 {
     const __m128i gather = _mm_setr_epi8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m128i low_at = _mm_setr_epi8(0, 8, 16, 24, 32, 40, 48, 56, 0, 8, 16, 24, 36, 44, 52, 60);
     const __m128i high_at = _mm_setr_epi8(0, 0, 0, 0, 2, 10, 18, 26, 0, 0, 0, 0, 2, 10, 18, 26);
     const __m128i low_bits = _mm_set1_epi64x(0x0f0f0f0f3f3f3f3fLL),
                   high_bits = _mm_set1_epi64x(0x3030303000000000LL);
-    const __m512i d_of = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi32(1), 1);
-    __m128i head = _mm_loadu_si128((const __m128i *)(const void *)src);
     __m128i s = _mm_shuffle_epi8(head, gather);
     __m128i low = _mm_and_si128(_mm_multishift_epi64_epi8(low_at, s), low_bits);
-    s = _mm_ternarylogic_epi32(low, _mm_multishift_epi64_epi8(high_at, s), high_bits,
-                               0xf8); /* a or (b and c) */
+    return _mm_ternarylogic_epi32(low, _mm_multishift_epi64_epi8(high_at, s), high_bits,
+                                  0xf8); /* a or (b and c) */
+}
+
+RDG_INLINE void rdg_scale_min_avx512(const uint8_t *src, rdg_unpacked_avx512 *u)
+{
+    const __m512i d_of = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi32(1), 1);
+    __m128i head = _mm_loadu_si128((const __m128i *)(const void *)src);
+    __m128i s = rdg_scale_min_bytes_avx512(head);
     __m512 d = _mm512_permutexvar_ps(d_of, _mm512_castps128_ps512(_mm_cvtph_ps(head)));
     u->scale = u->min = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(s)), d);
 }
@@ -73,9 +79,8 @@ RDG_INLINE void rdg_unpack_q5_k_avx512(const uint8_t *src, int n_blocks, rdg_unp
     rdg_scale_min_avx512(src, u);
 }
 
-RDG_INLINE void rdg_unpack_q6_k_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
+RDG_INLINE void rdg_q6_k_bytes_avx512(const uint8_t *src, __m512i q[4])
 {
-    (void)n_blocks;
     /* bits 2g, 2g + 1 of qh go to bits 4, 5; 16-bit shifts leak between bytes only where the mask removes it
      */
     const __m512i left = _mm512_inserti64x4(_mm512_set1_epi16(4), _mm256_set1_epi16(2), 1);
@@ -86,11 +91,17 @@ RDG_INLINE void rdg_unpack_q6_k_avx512(const uint8_t *src, int n_blocks, rdg_unp
         __m512i qh =
             _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(src + 128 + 32 * n)));
         /* 0xf8: a or (b and c) */
-        u->q[2 * n] =
+        q[2 * n] =
             _mm512_ternarylogic_epi32(_mm512_and_si512(ql, low), _mm512_sllv_epi16(qh, left), two, 0xf8);
-        u->q[2 * n + 1] = _mm512_ternarylogic_epi32(_mm512_and_si512(_mm512_srli_epi16(ql, 4), low),
-                                                    _mm512_srlv_epi16(qh, right), two, 0xf8);
+        q[2 * n + 1] = _mm512_ternarylogic_epi32(_mm512_and_si512(_mm512_srli_epi16(ql, 4), low),
+                                                 _mm512_srlv_epi16(qh, right), two, 0xf8);
     }
+}
+
+RDG_INLINE void rdg_unpack_q6_k_avx512(const uint8_t *src, int n_blocks, rdg_unpacked_avx512 *u)
+{
+    (void)n_blocks;
+    rdg_q6_k_bytes_avx512(src, u->q);
     __m512i sc = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(src + 192)));
     u->scale = _mm512_mul_ps(_mm512_cvtepi32_ps(sc), rdg_half_avx512(src + 208));
     u->min = _mm512_mul_ps(u->scale, _mm512_set1_ps(RDG_OFFSET_Q6_K));
