@@ -1,4 +1,5 @@
 """What must not depend on threads, steps or the way taken."""
+import json
 import unittest
 
 import e2e
@@ -61,6 +62,44 @@ class Same(e2e.Case):
                 r = self.ridge("perplexity", self.tiny, "-f", CALIBRATION, "-c", "64", "--chunks", "2", "--kv-type", kind, "--json").json
                 first = r["perplexity"] if kind == "f32" else first
                 self.assertLess(abs(r["perplexity"] / first - 1), 0.1)
+
+    def test_same_seed_same_text_on_a_gpu(self):
+        """With float weights and caches the logits are alike, and the draw is one definition for all devices."""
+        devices = self.ridge("devices", "--json").json["devices"]
+        if not any(d["backend"] == "vulkan" for d in devices):
+            self.skipTest("no Vulkan device")
+        self.ridge("convert", TINY, "-o", "f32.gguf", "--type", "f32", "-q")
+        story = ["run", "f32.gguf", "-p", "Once upon a time", "-n", "24", "--kv-type", "f32", "--json"]
+        for sampling in (["--seed", "1", "--top-k", "40", "--top-p", "0.95", "--min-p", "0"], ["--seed", "2"],
+                         ["--seed", "3", "--temp", "1.2", "--top-k", "0", "--top-p", "1", "--min-p", "0"]):
+            with self.subTest(sampling):
+                cpu = self.ridge(*story, *sampling).json
+                runs = [self.ridge(*story, *sampling, "--device", "vulkan").json for _ in range(2)]
+                self.assertEqual(runs[0]["tokens"], runs[1]["tokens"])
+                self.assertEqual(runs[0]["tokens"], cpu["tokens"])
+                self.assertEqual(runs[0]["sampling"], {"where": "device"})
+                self.assertEqual(cpu["sampling"], {"where": "host", "reason": "the model runs on the processor"})
+        r = self.ridge(*story, "--seed", "1", "--repeat-penalty", "1.1", "--device", "vulkan").json
+        self.assertEqual(r["sampling"], {"where": "host", "reason": "repeat_penalty is 1.1"})
+        r = self.ridge(*story, "--seed", "1", "-v", "--device", "vulkan")
+        self.assertIn("tokens are picked on the device", r.err)
+
+    def test_timeline_of_a_gpu(self):
+        devices = self.ridge("devices", "--json").json["devices"]
+        if not any(d["backend"] == "vulkan" for d in devices):
+            self.skipTest("no Vulkan device")
+        r = self.ridge("bench", self.tiny, "--device", "vulkan", "-p", "0", "-n", "6", "-r", "1", "--timeline", "trace.json",
+                       "--temp", "0.8", "--json").json
+        t, trace = r["timeline"], json.loads(e2e.read(self.path("trace.json")))
+        self.assertEqual((t["n_tokens"], len(t["tokens"])), (6, 6))
+        self.assertAlmostEqual(t["busy_seconds"] + t["idle_inside_seconds"] + t["idle_between_seconds"], t["seconds"], 6)
+        spans = [e for e in trace["traceEvents"] if e["ph"] == "X" and e["cat"] != "token"]
+        self.assertEqual(len(spans), t["n_launches"])
+        self.assertEqual(sum(e["name"] == "sample" for e in spans), 6 * 5)
+        self.assertEqual(trace["otherData"].keys(), t.keys())
+        self.assertAlmostEqual(trace["otherData"]["idle_fraction"], t["idle_fraction"], 6)
+        self.assertGreater(r["decode"]["fraction_of_read_bandwidth"], 0)
+        self.ridge("bench", self.tiny, "-p", "0", "-n", "2", "--timeline", "-", code=e2e.REJECTED)
 
     def test_blocks_on_a_gpu_tell_the_same_story(self):
         devices = self.ridge("devices", "--json").json["devices"]
