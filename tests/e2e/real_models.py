@@ -102,10 +102,14 @@ def spread(a, b):
 
 
 class RealModel:
-    """What every published decoder owes. f32_bound: largest difference of a logit with F32 weights; tie: see above."""
+    """What every published decoder owes. f32_bound: largest difference of a logit with F32 weights."""
     name = None
     prompts = []
-    f32_bound = tie = None
+    f32_bound = None
+    # The logits of both are about 0.13 (SmolLM2) or 0.2 (Gemma) off, each in its own way: two standard deviations of the
+    # difference of two gaps. Measured: 0.2 at most.
+    tie = 0.5
+    rounding = 1.15  # ridge's error over the peer's; measured 1.0
 
     @classmethod
     def setUpClass(cls):
@@ -136,7 +140,7 @@ class RealModel:
 
     def test_ids(self):
         """Texts and prompts get the ids that the peer gives them."""
-        for text in TEXTS + self.prompts + random_texts(60):
+        for text in TEXTS + self.prompts + random_texts(24):
             with self.subTest(text):
                 self.assertEqual(self.ids(text), self.peer.tokenize(text.encode(), add_bos=True, special=False))
 
@@ -180,9 +184,7 @@ class RealModel:
 
 class SmolLM2(RealModel, e2e.Case):
     name = "smollm2"
-    f32_bound = 1e-3
-    tie = 0.6
-    rounding = 3.5
+    f32_bound = 1e-3  # measured 8e-5
     prompts = ["The capital of France is", "Once upon a time", "def fibonacci(n):\n", "Water boils at a temperature of",
                "The three primary colors are", "List the planets of the solar system:"]
 
@@ -204,9 +206,7 @@ class SmolLM2(RealModel, e2e.Case):
 
 class Gemma3(RealModel, e2e.Case):
     name = "gemma3"
-    f32_bound = 5e-2
-    tie = 0.6
-    rounding = 3.5
+    f32_bound = 5e-2  # measured 2.4e-2; the peer is as far from the definition below, ridge is not
     prompts = ["The capital of France is", "Once upon a time", "def fibonacci(n):\n", "Water boils at a temperature of"]
 
     def test_answers(self):
@@ -217,6 +217,54 @@ class Gemma3(RealModel, e2e.Case):
             with self.subTest(prompt):
                 r = self.ridge("run", self.model, "-p", prompt, "-n", "4", "--temp", "0", "--json").json
                 self.assertIn(answer, r["text"])
+
+    def test_f32_is_the_definition(self):
+        ids = self.ids("The capital of France is Paris. The capital of Italy is")
+        wanted = gemma3_logits(self.f32_tensors(), ids)
+        ours, theirs = (numpy.abs(x - wanted).max() for x in (self.logits(self.f32, ids), peer_logits(self.peer_f32, ids)))
+        print(f"gemma3 F32: {ours:.1e} from the logits in double precision (peer {theirs:.1e})")
+        self.assertLess(ours, 1e-3)
+
+    def f32_tensors(self):
+        """{name: array} of the GGUF whose tensors are all F32."""
+        tensors = self.ridge("inspect", self.f32, "--json").json["tensors"]
+        data = numpy.memmap(os.path.join(self.folder, self.f32), dtype=numpy.uint8, mode="r")
+        start = (len(data) - max(t["offset"] + t["bytes"] for t in tensors)) // 32 * 32
+        return {t["name"]: data[start + t["offset"]:][:t["bytes"]].view("<f4").reshape(t["dims"][::-1]) for t in tensors}
+
+
+def gemma3_logits(w, ids):
+    """Gemma 3 270M in double precision, straight from its definition, for fewer tokens than its window has."""
+    n, n_heads, head_dim, f8 = len(ids), 4, 256, numpy.float64
+
+    def norm(x, name):
+        return x / numpy.sqrt((x * x).mean(axis=-1, keepdims=True) + 1e-6) * w[name + ".weight"].astype(f8)
+
+    def linear(x, name):
+        return x @ w[name + ".weight"].astype(f8).T
+
+    def rotate(x, base):
+        angle = numpy.outer(numpy.arange(n), base ** (-numpy.arange(0, head_dim, 2) / head_dim))[:, None]
+        a, b = x[..., :head_dim // 2], x[..., head_dim // 2:]
+        return numpy.concatenate([a * numpy.cos(angle) - b * numpy.sin(angle), b * numpy.cos(angle) + a * numpy.sin(angle)], axis=-1)
+
+    table = w["token_embd.weight"]
+    x = table[ids].astype(f8) * numpy.sqrt(table.shape[1])
+    for i in range(18):
+        p, base = f"blk.{i}.", 1e6 if i % 6 == 5 else 1e4
+        h = norm(x, p + "attn_norm")
+        q = rotate(norm(linear(h, p + "attn_q").reshape(n, n_heads, head_dim), p + "attn_q_norm"), base)
+        k = rotate(norm(linear(h, p + "attn_k").reshape(n, 1, head_dim), p + "attn_k_norm"), base)
+        s = numpy.einsum("qhd,kd->hqk", q, k[:, 0]) / numpy.sqrt(head_dim) + numpy.where(numpy.tri(n) > 0, 0, -numpy.inf)
+        s = numpy.exp(s - s.max(axis=-1, keepdims=True))
+        a = numpy.einsum("hqk,kd->qhd", s / s.sum(axis=-1, keepdims=True), linear(h, p + "attn_v"))
+        x = x + norm(linear(a.reshape(n, -1), p + "attn_output"), p + "post_attention_norm")
+        h = norm(x, p + "ffn_norm")
+        g = linear(h, p + "ffn_gate")
+        g = 0.5 * g * (1 + numpy.tanh(numpy.sqrt(2 / numpy.pi) * (g + 0.044715 * g ** 3)))
+        x = x + norm(linear(g * linear(h, p + "ffn_up"), p + "ffn_down"), p + "post_ffw_norm")
+    x = norm(x, "output_norm")
+    return numpy.concatenate([x @ rows.astype(f8).T for rows in numpy.array_split(table, 16)], axis=1)
 
 
 def read_safetensors(path):
@@ -272,7 +320,6 @@ class Bert:
 
 
 class MiniLM(e2e.Case):
-    bound = 1e-2
     texts = ["A man is eating food.", "A man is eating a piece of bread.", "The girl is carrying a baby.", "Hello", "",
              "The quick brown fox jumps over the lazy dog. " * 20, "naïve café Zürich STRASSE", "你好,世界", "3.14 + 2 = 5.14!",
              "unaffable antidisestablishmentarianism"]
@@ -285,7 +332,7 @@ class MiniLM(e2e.Case):
         cls.wanted = [cls.reference.embed(t) for t in cls.texts]
 
     def test_embeddings_are_the_references(self):
-        for kind, bound in (("auto", 1e-6), ("Q8_0", self.bound)):
+        for kind, bound in (("auto", 1e-6), ("Q8_0", 4e-3)):
             with self.subTest(kind):
                 model = f"{kind}.gguf"
                 self.ridge("convert", self.source, "-o", model, *(["--type", kind] if kind != "auto" else []), "-q")
