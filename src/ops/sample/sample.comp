@@ -249,11 +249,9 @@ void load_bins()
     barrier();
 }
 
-// What the next pass lists: the bin where `need` is reached.
-void choose_bin(bool by_weight, uint64_t need)
+// What the next pass lists: the bin that was chosen, where `need` is reached.
+void note_bin(uint64_t need)
 {
-    load_bins();
-    choose(N_BINS / THREADS, by_weight, false, need);
     if (gl_LocalInvocationID.x != 0) return;
     Shared32 s = Shared32(scratch);
     s.v[S_BIN] = chosen;
@@ -267,26 +265,33 @@ void choose_bin(bool by_weight, uint64_t need)
 void resolve(bool by_weight)
 {
     Shared32 s = Shared32(scratch);
-    uint me = gl_LocalInvocationID.x, m = s.v[S_LISTED], key = 0, mask = 0;
+    uint me = gl_LocalInvocationID.x, m = s.v[S_LISTED], key = 0, mask = 0, left = m;
     uint64_t need = get64(S_NEED), kept = get64(S_ABOVE);
     float top = logit_of(s.v[S_MAX]);
     for (int shift = 24; shift >= 0; shift -= 8) {
         clear_bins(THREADS);
         for (uint i = me; i < m; i += THREADS) {
             uint k = s.v[S_LIST + 2 * i];
-            if ((k & mask) == key) add_to_bin((k >> shift) & 255u, weight_of(scaled(distance_of(k, top), UNIT)));
+            if ((k & mask) != key) continue;
+            place = k; // any of them
+            add_to_bin((k >> shift) & 255u, weight_of(scaled(distance_of(k, top), UNIT)));
         }
-        choose(1, by_weight, true, need);
-        key |= chosen << shift;
+        barrier();
+        uint digit = (place >> shift) & 255u;
+        if (bin_count[digit] != left) { // they are not all alike in it
+            choose(1, by_weight, true, need);
+            digit = chosen;
+            left = bin_count[digit];
+            need -= chosen_before;
+            kept += chosen_weight;
+        }
+        key |= digit << shift;
         mask |= 255u << shift;
-        need -= chosen_before;
-        kept += chosen_weight;
     }
-    uint ties = bin_count[key & 255u];
     uint64_t each = weight_of(scaled(distance_of(key, top), UNIT)), stay = by_weight ? (need + each - 1ul) / max(each, 1ul) : need;
     kept += stay * each;
     uint bound = ALL;
-    if (stay < uint64_t(ties)) { // of equal logits the lowest ids
+    if (stay < uint64_t(left)) { // of equal logits the lowest ids
         uint found = 0, id_mask = 0;
         for (int shift = 16; shift >= 0; shift -= 8) {
             clear_bins(THREADS);
@@ -372,15 +377,16 @@ void pass_bins()
     }
     if (!arrive()) return;
     load_bins();
-    choose(N_BINS / THREADS, false, false, 0ul); // chooses nothing; the last thread's sums are the totals
-    uint count = scan_count[THREADS - 1];
+    choose(N_BINS / THREADS, false, false, HAS_TOP_K ? uint64_t(top_k) : 0ul); // of 0 nothing is chosen
+    uint count = scan_count[THREADS - 1]; // the last thread's sums are the totals
     uint64_t total = scan_value[THREADS - 1];
     barrier();
     if (me == 0) put64(S_TOTAL, total);
     if (HAS_TOP_K) {
-        if (top_k < count) choose_bin(false, uint64_t(top_k));
+        if (top_k < count) note_bin(uint64_t(top_k));
     } else {
-        choose_bin(true, part_of(total));
+        choose(N_BINS / THREADS, true, false, part_of(total));
+        note_bin(part_of(total));
     }
 }
 
@@ -426,7 +432,11 @@ void pass_cut()
     uint64_t total = get64(S_TOTAL);
     barrier();
     if (gl_LocalInvocationID.x == 0) s.v[S_LISTED] = 0;
-    if (PASS == TOP_K && HAS_TOP_P) choose_bin(true, part_of(total));
+    if (PASS == TOP_K && HAS_TOP_P) {
+        load_bins();
+        choose(N_BINS / THREADS, true, false, part_of(total));
+        note_bin(part_of(total));
+    }
 }
 
 uint64_t weight_at(uint i, float top, uint cut_key, uint cut_id)
