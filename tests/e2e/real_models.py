@@ -29,8 +29,8 @@ MODELS = os.path.join(CACHE, "models")
 SKIP = 77
 
 
-def needs():
-    return subprocess.run([sys.executable, "-c", "import numpy, tokenizers, llama_cpp"], capture_output=True).returncode == 0
+def has_all(python):
+    return subprocess.run([python, "-c", "import numpy, tokenizers, llama_cpp"], capture_output=True).returncode == 0
 
 
 def skip(why):
@@ -40,14 +40,14 @@ def skip(why):
 
 def enter_python():
     """Goes on in a Python that has what is needed."""
-    if needs():
+    if has_all(sys.executable):
         return
     if "RIDGE_PEER_ENTERED" in os.environ:
         sys.exit("numpy, tokenizers or llama-cpp-python cannot be imported")
     python = os.environ.get("RIDGE_PEER_PYTHON", os.path.join(CACHE, "peer", "bin", "python3"))
-    if not os.path.exists(python):
-        subprocess.run([sys.executable, "-m", "venv", os.path.join(CACHE, "peer")], check=True)
-    if "RIDGE_PEER_PYTHON" not in os.environ:
+    if "RIDGE_PEER_PYTHON" not in os.environ and not (os.path.exists(python) and has_all(python)):
+        if not os.path.exists(python):
+            subprocess.run([sys.executable, "-m", "venv", os.path.join(CACHE, "peer")], check=True)
         for packages in (["numpy", "tokenizers"], ["llama-cpp-python"]):
             p = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--retries", "1", *packages])
             if p.returncode:
