@@ -376,6 +376,13 @@ static void check_large_activations(const rdg_op *op, const char *shape, int x, 
         }
         if (!(error < 1e-4 * size))
             fail_msg("%s %s %s: relative error %.3g", op->name, (*r)->name, shape, sqrt(error / size));
+        for (int k = 0; k < 2; k++) { /* what is not a number is not lost among integers */
+            float *first = call.operand[x].data, old = *first;
+            *first = k ? NAN : INFINITY;
+            assert_ok(rdg_cpu_run(pool, &call, *r, &e), &e);
+            *first = old;
+            for (int64_t i = 0; i < out->dim[0]; i++) assert_false(isfinite(((const float *)out->data)[i]));
+        }
     }
     for (int k = 0; k < op->n_operands; k++) free(call.operand[k].data);
     free(wanted);
