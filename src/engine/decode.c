@@ -104,6 +104,7 @@ const char *rdg_session_picks_on_host(const rdg_session *s, const rdg_sampler *s
 {
     if (!strcmp(s->exec->class->name, "cpu")) return "the model runs on the processor";
     if (!s->exec->class->generate) return "not every layer is on a device";
+    if (s->lost.code) return "the device was lost";
     if (!rdg_session_picks_on_device(s)) return "the session is not for decoding";
     return sampler->simple ? NULL : sampler->not_simple;
 }

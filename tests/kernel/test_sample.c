@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "ops/sample/sample_step.h"
+#include "ops/sample/sample_weight.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -226,6 +227,46 @@ static void check_distribution(bench *b, int64_t n, float spread, rdg_sample_par
     free(logits);
 }
 
+/* The weights of a device bit for bit: their sum, which it leaves in the scratch by bins (sample.comp:
+ * S_BINS). */
+static void check_weights(bench *b)
+{
+    enum { N = 20000, BINS = 1024, BINS_AT = 16 + 2 * 256, WORDS = BINS_AT + 3 * BINS };
+    static float logits[N];
+    const trial t = {logits, N, {1, 40, 0.9f, 0}, 1};
+    float max = -INFINITY;
+    uint64_t want = 0, got = 0;
+    uint32_t count = 0;
+    rdg_buffer *back;
+    rdg_error e;
+    rdg_event done;
+    loop x;
+    for (int i = 0; i < N; i++) {
+        logits[i] = (float)(rdg_rng_uniform(&b->rng) * 48);
+        max = fmaxf(max, logits[i]);
+    }
+    for (int i = 0; i < N; i++) want += rdg_sample_weight((max - logits[i]) * rdg_sample_scale(1));
+    start(b, &t, 0, &x);
+    run(b, &x);
+    rdg_list_destroy(x.list);
+    need(rdg_buffer_create(b->d, RDG_MEMORY_READBACK, WORDS * 4, "back", &back, &e), &e);
+    need(rdg_list_create(b->d, 0, 0, "back", &x.list, &e), &e);
+    rdg_list_copy(x.list, back, 0, x.scratch, 0, WORDS * 4);
+    need(rdg_list_finish(x.list, &e), &e);
+    need(rdg_submit(b->d, x.list, NULL, 0, &done, &e), &e);
+    need(rdg_event_wait(b->d, done, -1, &e), &e);
+    const uint32_t *bins = (const uint32_t *)rdg_buffer_host(back) + BINS_AT;
+    for (int i = 0; i < BINS; i++) {
+        count += bins[3 * i];
+        got += bins[3 * i + 1] | (uint64_t)bins[3 * i + 2] << 32;
+    }
+    printf("weights of %u logits: %llu, on the device %llu\n", count, (unsigned long long)want,
+           (unsigned long long)got);
+    expect(b, count == N && got == want, "the device's weights differ");
+    rdg_buffer_destroy(back);
+    finish(&x);
+}
+
 /* Broken, empty, and good logits again in the same scratch. */
 static void check_broken(bench *b)
 {
@@ -296,6 +337,7 @@ int main(int argc, char **argv)
     check_distribution(&b, 701, 2, (rdg_sample_params){1.2f, 0, 1, 0.1f}, rounds);
     check_distribution(&b, 2500, 2, (rdg_sample_params){0.8f, 40, 0.95f, 0.05f}, rounds);
     check_broken(&b);
+    if (b.d) check_weights(&b);
     rdg_gpu_cache_destroy(b.cache);
     rdg_device_close(b.d);
     printf("%d failures\n", b.failures);

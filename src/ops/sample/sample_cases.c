@@ -27,6 +27,8 @@ static const struct row {
     {"two tokens", 2, {1, 0, 1, 0}, NORMAL},
     {"7 tokens, top-k of more", 7, {1, 40, 1, 0}, NORMAL},
     {"greedy, ties", 1023, {0, 0, 1, 0}, ROUNDED},
+    {"greedy, all equal", 515, {0, 0, 1, 0}, EQUAL},
+    {"greedy, all equal", 140001, {0, 0, 1, 0}, EQUAL},
     {"greedy, negative temperature", 100003, {-1, 0, 1, 0}, PEAKED},
     {"temperature alone", 32000, {0.7f, 0, 1, 0}, PEAKED},
     {"temperature alone, flat", 65537, {1.3f, 0, 1, 0}, NORMAL},
