@@ -14,17 +14,18 @@ typedef struct launch_shape {
     uint32_t workgroups;
 } launch_shape;
 
-/* The wide shapes are the best of tests/kernel/tune_vulkan on an H200 (2026-11-30, Q4_K, against 256 threads,
- * two rows, depth 2): gate and up 120 us instead of 153, down 75 instead of 85, output 394 instead of 508,
- * 4096 -> 4096 with norm 8.0 instead of 9.0; without norm the narrow shape won. */
+/* The best of tests/kernel/tune_vulkan on an H200 at full clocks (2026-11-30, Q4_K and Q6_K): gate and
+ * up 26.1 us (512 threads, 2 rows of each, depth 1) against 27.5 with 256 threads; down 17.4 (512, 1 row,
+ * depth 2) against 18.4 with 2 rows; q 7.9 against 8.4; without norm the narrow shape with one row won, 8.3
+ * against 8.7. */
 static launch_shape shape_of(const rdg_matvec_q8 *m, const rdg_device_facts *f, uint32_t width)
 {
     int64_t n_columns = m->weight->dim[0], n_rows = m->weight->dim[1];
     if (width == 32 && f->workgroup_max >= 512) {
         if (m->weight2) return (launch_shape){512, 2, 1, 264};
         if (n_rows >= 65536) return (launch_shape){512, 4, 1, 264};
-        if (n_columns >= 8192) return (launch_shape){512, 2, 2, 264};
-        if (m->norm_weight && n_rows >= 2048) return (launch_shape){512, 1, 2, 264};
+        if (n_columns >= 8192 || (m->norm_weight && n_rows >= 2048)) return (launch_shape){512, 1, 2, 264};
+        return (launch_shape){256, 1, 2, 528};
     }
     /* few rows: enough subgroups to fill the machine */
     return (launch_shape){256, m->weight2 || n_rows < 2048 ? 1 : 2, 2, 528};
