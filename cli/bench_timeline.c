@@ -117,6 +117,14 @@ static double idle_at_most(const cli_timeline *t)
            fmax((double)t->sum.idle_inside_ns * 1e-9, launch_bound(t));
 }
 
+/* The timestamps stretch the gaps that they measure. What of a token without them is not busy by these spans;
+ * 0 where they stretch the launches too. */
+static double idle_unstamped(const cli_timeline *t)
+{
+    double busy = (double)t->sum.busy_ns * 1e-9 / (double)RDG_MAX(t->sum.n_steps, 1);
+    return fmax(0, 1 - busy * t->plain);
+}
+
 void cli_timeline_print(const cli_timeline *t, bool every_token)
 {
     const rdg_timeline_summary *s = &t->sum;
@@ -145,6 +153,8 @@ void cli_timeline_print(const cli_timeline *t, bool every_token)
                idle_at_most(t) / span * 1e11, t->launch_seconds * 1e6);
     printf("    %.2f tokens/s with timestamps, %.2f without: they cost %.1f %%\n", t->stamped, t->plain,
            (t->plain / t->stamped - 1) * 100);
+    printf("    without them a token takes %.1f us, and these launches %.1f: idle about %.2f %%\n",
+           1e6 / t->plain, (double)s->busy_ns * 1e-3 / n, idle_unstamped(t) * 100);
     for (size_t i = 0; every_token && i < t->spans.n_steps; i++) {
         rdg_timeline_step k = rdg_timeline_step_at(&t->spans, i);
         double length = (double)(k.end_ns - k.begin_ns);
@@ -168,18 +178,19 @@ json_t *cli_timeline_json(const cli_timeline *t)
                                                 "busy_seconds", cli_real((double)k.busy_ns * 1e-9),
                                                 "gap_before_seconds", cli_real((double)k.gap_ns * 1e-9)));
     }
-    return json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                     "n_tokens", (json_int_t)s->n_steps, "n_launches", (json_int_t)s->n_spans, "n_ordered",
-                     (json_int_t)s->n_ordered, "n_begun_early", (json_int_t)s->n_early, "seconds",
-                     cli_real(span), "busy_seconds", cli_real((double)s->busy_ns * 1e-9),
-                     "idle_inside_seconds", cli_real((double)s->idle_inside_ns * 1e-9),
-                     "idle_between_seconds", cli_real((double)s->idle_between_ns * 1e-9),
-                     "largest_gap_seconds", cli_real((double)s->largest_gap_ns * 1e-9), "idle_fraction",
-                     cli_real(idle(t) / span), "pick_seconds", cli_real(t->pick_seconds), "launch_seconds",
-                     cli_real(t->launch_seconds), "idle_fraction_at_most", cli_real(idle_at_most(t) / span),
-                     "tokens_per_second", cli_real(t->plain), "tokens_per_second_stamped",
-                     cli_real(t->stamped), "stamps_cost_fraction", cli_real(t->plain / t->stamped - 1),
-                     "tokens", tokens);
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "n_tokens", (json_int_t)s->n_steps, "n_launches", (json_int_t)s->n_spans, "n_ordered",
+        (json_int_t)s->n_ordered, "n_begun_early", (json_int_t)s->n_early, "seconds", cli_real(span),
+        "busy_seconds", cli_real((double)s->busy_ns * 1e-9), "idle_inside_seconds",
+        cli_real((double)s->idle_inside_ns * 1e-9), "idle_between_seconds",
+        cli_real((double)s->idle_between_ns * 1e-9), "largest_gap_seconds",
+        cli_real((double)s->largest_gap_ns * 1e-9), "idle_fraction", cli_real(idle(t) / span), "pick_seconds",
+        cli_real(t->pick_seconds), "launch_seconds", cli_real(t->launch_seconds), "idle_fraction_at_most",
+        cli_real(idle_at_most(t) / span), "tokens_per_second", cli_real(t->plain),
+        "tokens_per_second_stamped", cli_real(t->stamped), "idle_fraction_unstamped",
+        cli_real(idle_unstamped(t)), "stamps_cost_fraction", cli_real(t->plain / t->stamped - 1), "tokens",
+        tokens);
 }
 
 /* What launch `node` is called: operation, role and block; its kernel. */

@@ -565,13 +565,14 @@ const cli_command cmd_bench = {
         "between the first and the last the device was idle: between the launches of a token, and between\n"
         "tokens. Launches that run side by side count once. A launch counts as busy from the moment the\n"
         "device comes to it, so its way to the cores is not seen; \"at most\" adds what an empty launch\n"
-        "takes for each one that waits for others. The cost of the timestamps is measured beside it. FILE "
-        "is\n"
-        "a trace for chrome://tracing or Perfetto. In JSON: timeline{n_tokens, n_launches, n_ordered,\n"
-        "n_begun_early, seconds, busy_seconds, idle_inside_seconds, idle_between_seconds,\n"
-        "largest_gap_seconds, idle_fraction, pick_seconds, launch_seconds, idle_fraction_at_most,\n"
-        "tokens_per_second, tokens_per_second_stamped, stamps_cost_fraction, tokens[{begin_seconds,\n"
-        "seconds, busy_seconds, gap_before_seconds}]}, and the same under otherData in FILE.",
+        "takes for each one that waits for others. The timestamps stretch the gaps: their cost is measured\n"
+        "beside it, and the last line sets the launches against a token without them. FILE is a trace for\n"
+        "chrome://tracing or Perfetto. In JSON: timeline{n_tokens, n_launches, n_ordered, n_begun_early,\n"
+        "seconds, busy_seconds, idle_inside_seconds, idle_between_seconds, largest_gap_seconds,\n"
+        "idle_fraction, pick_seconds, launch_seconds, idle_fraction_at_most, tokens_per_second,\n"
+        "tokens_per_second_stamped, idle_fraction_unstamped, stamps_cost_fraction,\n"
+        "tokens[{begin_seconds, seconds, busy_seconds, gap_before_seconds}]}, and the same under otherData "
+        "in FILE.",
     .options = table,
     .defaults = &defaults,
     .options_bytes = sizeof defaults,
