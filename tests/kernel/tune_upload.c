@@ -1,6 +1,5 @@
 /* Times the load of a model's weights over the ways to do it: what to set in src/device/upload.c for a
  * machine. Not a test. Usage: tune_upload MODEL.gguf [DEVICE] */
-#include "base/cpu.h"
 #include "engine/model_internal.h"
 #include "graph/gpu_load.h"
 
@@ -42,7 +41,7 @@ int main(int argc, char **argv)
     if (argc < 2) return 2;
     if (rdg_model_load(argv[1], NULL, &m, &e) || rdg_model_build_plan(m, &po, true, &p, &e) ||
         rdg_device_open(argc > 2 ? argv[2] : "vulkan", NULL, &d, &e) ||
-        rdg_pool_create(rdg_cpu_physical_cores(), &pool, &e)) {
+        rdg_pool_create(16, &pool, &e)) {
         printf("%s\n", e.message);
         goto done;
     }
