@@ -200,13 +200,10 @@ static rdg_err send(const job *j, const reader *r, slot *s, rdg_error *e)
 {
     rdg_err rc = s->done.value ? rdg_list_reset(s->list, e) : RDG_OK;
     if (rc) return rc;
-    for (size_t k = 0; k < r->n_parts && !rc; k++) {
-        const part *p = &r->parts[k];
-        rdg_buffer *dst = p->piece->dst;
-        if (!dst) rc = p->piece->await(p->piece, &dst, e);
-        if (!rc) rdg_list_copy(s->list, dst, p->piece->dst_offset + p->offset, s->staging, p->at, p->bytes);
-    }
-    if (!rc) rc = rdg_list_finish(s->list, e);
+    for (size_t k = 0; k < r->n_parts; k++)
+        rdg_list_copy(s->list, r->parts[k].piece->dst, r->parts[k].piece->dst_offset + r->parts[k].offset,
+                      s->staging, r->parts[k].at, r->parts[k].bytes);
+    rc = rdg_list_finish(s->list, e);
     return rc ? rc : rdg_submit(j->device, s->list, NULL, 0, &s->done, e);
 }
 

@@ -10,11 +10,7 @@
 #include "device/device.h"
 
 typedef struct rdg_upload_piece {
-    rdg_buffer
-        *dst; /* or NULL, and `await` gives it when it exists: called by any thread, before the first copy */
-    rdg_err (*await)(const struct rdg_upload_piece *p, rdg_buffer **dst, rdg_error *e);
-    void *await_user;
-    size_t await_index;
+    rdg_buffer *dst;
     uint64_t dst_offset;
     const void *src;
     uint64_t bytes;

@@ -1,6 +1,5 @@
 /* Weights on the device, for all sessions that use it. On a unified device the file's map is imported and
- * nothing is copied; elsewhere they are uploaded once, in file order, into buffers ("chunks") that a thread
- * makes while the first ones are already being filled: an H200 takes 19 ms for a gigabyte of memory. Rows
+ * nothing is copied; elsewhere they are uploaded once, in file order, into buffers of about a gibibyte. Rows
  * of formats with odd blocks are turned planar on the way (ops/gpu_planar.h); they lie in buffers of their
  * own, whose tag says so. */
 #include "graph/gpu.h"
@@ -13,12 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK_BYTES = 256 << 20, NO_CHUNK = -1 };
+enum { CHUNK_BYTES = 1 << 30 };
 
 typedef struct chunk {
-    rdg_buffer *buffer; /* NULL: planned */
-    uint64_t bytes, used;
-    uint32_t tag;
+    rdg_buffer *buffer;
+    uint64_t used;
 } chunk;
 
 struct rdg_gpu_weights {
@@ -32,8 +30,7 @@ struct rdg_gpu_weights {
     size_t n_chunks, cap_chunks;
     rdg_buffer **parts; /* imported maps, by part */
     /* By index of the tensor. A place is kept when the upload fails, for the next try. */
-    rdg_gpu_place *places; /* the buffer is known when it has arrived */
-    int32_t *chunk_of;     /* NO_CHUNK: none yet, or imported */
+    rdg_gpu_place *places; /* buffer NULL = none yet */
     bool *arrived;
 };
 
@@ -47,13 +44,11 @@ rdg_err rdg_gpu_weights_create(rdg_device *d, const rdg_gguf *g, bool import, rd
         w->arrived = rdg_alloc_array((size_t)rdg_gguf_n_tensors(g), sizeof *w->arrived);
         w->places = rdg_alloc_array((size_t)rdg_gguf_n_tensors(g), sizeof *w->places);
         w->parts = rdg_alloc_array((size_t)rdg_gguf_n_parts(g), sizeof *w->parts);
-        w->chunk_of = rdg_alloc_array((size_t)rdg_gguf_n_tensors(g), sizeof *w->chunk_of);
     }
-    if (!w || !w->places || !w->parts || !w->arrived || !w->chunk_of) {
+    if (!w || !w->places || !w->parts || !w->arrived) {
         rdg_gpu_weights_destroy(w);
         return rdg_fail(e, RDG_E_NOMEM, "no memory for a table of weights");
     }
-    for (int64_t i = 0; i < rdg_gguf_n_tensors(g); i++) w->chunk_of[i] = NO_CHUNK;
     w->device = d;
     w->gguf = g;
     w->import = import && rdg_device_get_facts(d)->unified && rdg_device_get_facts(d)->imports_host_memory;
@@ -70,7 +65,6 @@ void rdg_gpu_weights_destroy(rdg_gpu_weights *w)
     rdg_free(w->chunks);
     rdg_free(w->parts);
     rdg_free(w->places);
-    rdg_free(w->chunk_of);
     rdg_free(w->arrived);
     pthread_mutex_destroy(&w->mutex);
     rdg_free(w);
@@ -102,7 +96,7 @@ uint64_t rdg_gpu_weights_device_bytes(rdg_gpu_weights *w)
 {
     uint64_t bytes = 0;
     pthread_mutex_lock(&w->mutex);
-    for (size_t i = 0; i < w->n_chunks; i++) bytes += w->chunks[i].bytes;
+    for (size_t i = 0; i < w->n_chunks; i++) bytes += rdg_buffer_bytes(w->chunks[i].buffer);
     pthread_mutex_unlock(&w->mutex);
     return bytes;
 }
@@ -130,70 +124,28 @@ static bool import_tensor(rdg_gpu_weights *w, const rdg_gguf_tensor *t, const rd
     return true;
 }
 
-/* Plans a place. chunk_bytes: of a new chunk, if one is needed. */
-static rdg_err reserve(rdg_gpu_weights *w, uint64_t bytes, uint32_t tag, uint64_t chunk_bytes, int32_t *index,
-                       uint64_t *offset, rdg_error *e)
+/* chunk_bytes: of a new chunk, if one is needed. */
+static rdg_err reserve(rdg_gpu_weights *w, uint64_t bytes, uint32_t tag, uint64_t chunk_bytes,
+                       rdg_gpu_place *out, rdg_error *e)
 {
-    size_t i = w->n_chunks;
-    while (i-- > 0)
-        if (w->chunks[i].tag == tag && w->chunks[i].bytes - w->chunks[i].used >= bytes) break;
-    if (i == SIZE_MAX) {
-        i = w->n_chunks;
-        if (!rdg_grow(&w->chunks, w->n_chunks, &w->cap_chunks, sizeof *w->chunks))
-            return rdg_fail(e, RDG_E_NOMEM, "no memory for a table of weights");
-        w->chunks[w->n_chunks++] = (chunk){.bytes = chunk_bytes, .tag = tag};
+    for (size_t i = w->n_chunks; i-- > 0;) {
+        chunk *c = &w->chunks[i];
+        if (rdg_buffer_tag(c->buffer) != tag || rdg_buffer_bytes(c->buffer) - c->used < bytes) continue;
+        *out = (rdg_gpu_place){c->buffer, c->used};
+        c->used += bytes;
+        return RDG_OK;
     }
-    *index = (int32_t)i;
-    *offset = w->chunks[i].used;
-    w->chunks[i].used += bytes;
+    if (!rdg_grow(&w->chunks, w->n_chunks, &w->cap_chunks, sizeof *w->chunks))
+        return rdg_fail(e, RDG_E_NOMEM, "no memory for a table of weights");
+    chunk *c = &w->chunks[w->n_chunks];
+    *c = (chunk){0};
+    rdg_err rc = rdg_buffer_create(w->device, RDG_MEMORY_DEVICE, chunk_bytes, "weights", &c->buffer, e);
+    if (rc) return rc;
+    rdg_buffer_set_tag(c->buffer, tag);
+    w->n_chunks++;
+    *out = (rdg_gpu_place){c->buffer, 0};
+    c->used = bytes;
     return RDG_OK;
-}
-
-/* Making the buffers of the planned chunks, in the order of the file, beside the upload. */
-typedef struct making {
-    rdg_gpu_weights *w;
-    pthread_mutex_t mutex; /* of what follows, and of the chunks' buffers */
-    pthread_cond_t made;
-    bool stop;
-    rdg_err rc;
-    rdg_error error;
-} making;
-
-static void *make_chunks(void *arg)
-{
-    making *m = arg;
-    rdg_gpu_weights *w = m->w;
-    bool go_on = true;
-    for (size_t i = 0; i < w->n_chunks && go_on; i++) {
-        rdg_buffer *b = NULL;
-        rdg_error e = {0};
-        if (w->chunks[i].buffer) continue; /* of an earlier load */
-        rdg_err rc = rdg_buffer_create(w->device, RDG_MEMORY_DEVICE, w->chunks[i].bytes, "weights", &b, &e);
-        if (!rc) rdg_buffer_set_tag(b, w->chunks[i].tag);
-        pthread_mutex_lock(&m->mutex);
-        w->chunks[i].buffer = b;
-        if (rc) {
-            m->rc = rc;
-            m->error = e;
-        }
-        go_on = !rc && !m->stop;
-        pthread_cond_broadcast(&m->made);
-        pthread_mutex_unlock(&m->mutex);
-    }
-    return NULL;
-}
-
-static rdg_err await_chunk(const rdg_upload_piece *p, rdg_buffer **dst, rdg_error *e)
-{
-    making *m = p->await_user;
-    const chunk *c = &m->w->chunks[p->await_index];
-    pthread_mutex_lock(&m->mutex);
-    while (!c->buffer && !m->rc) pthread_cond_wait(&m->made, &m->mutex);
-    *dst = c->buffer;
-    rdg_err rc = *dst ? RDG_OK : m->rc;
-    if (rc && e) *e = m->error;
-    pthread_mutex_unlock(&m->mutex);
-    return rc;
 }
 
 static void rewrite(const rdg_upload_piece *p, const void *row, void *out)
@@ -239,23 +191,20 @@ static size_t list_missing(rdg_gpu_weights *w, const rdg_plan *p, const rdg_log 
     return n;
 }
 
-static rdg_err make_pieces(rdg_gpu_weights *w, const rdg_gguf_tensor *const *missing, size_t n, making *m,
+static rdg_err make_pieces(rdg_gpu_weights *w, const rdg_gguf_tensor *const *missing, size_t n,
                            rdg_upload_piece *pieces, rdg_error *e)
 {
     for (size_t i = 0; i < n; i++) {
         const rdg_gguf_tensor *t = missing[i];
-        int32_t *index = &w->chunk_of[tensor_index(w, t)];
-        uint64_t *offset = &w->places[tensor_index(w, t)].offset;
+        rdg_gpu_place *place = &w->places[tensor_index(w, t)];
         const rdg_map *map = &w->gguf->parts[t->part].map;
-        if (*index == NO_CHUNK) {
+        if (!place->buffer) {
             rdg_err rc = reserve(w, rdg_place_weight_bytes(t->bytes), turn(t) ? RDG_GPU_PLANAR : 0,
-                                 chunk_for(missing + i, n - i), index, offset, e);
+                                 chunk_for(missing + i, n - i), place, e);
             if (rc) return rdg_fail_prefix(e, rc, "weight '%s'", t->name);
         }
-        pieces[i] = (rdg_upload_piece){.await = await_chunk,
-                                       .await_user = m,
-                                       .await_index = (size_t)*index,
-                                       .dst_offset = *offset,
+        pieces[i] = (rdg_upload_piece){.dst = place->buffer,
+                                       .dst_offset = place->offset,
                                        .src = t->data,
                                        .bytes = t->bytes,
                                        .file = map->fd >= 0 ? map : NULL};
@@ -278,9 +227,6 @@ rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *po
     const rdg_gguf_tensor **missing = rdg_alloc_array(p->n_values + 1, sizeof *missing);
     rdg_upload_stats st = {0};
     rdg_err rc = RDG_OK;
-    making m = {.w = w};
-    pthread_mutex_init(&m.mutex, NULL);
-    pthread_cond_init(&m.made, NULL);
     pthread_mutex_lock(&w->mutex);
     if (!pieces || !missing) {
         rc = rdg_fail(e, RDG_E_NOMEM, "no memory for a table of weights");
@@ -288,25 +234,12 @@ rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *po
     }
     size_t n = list_missing(w, p, log, missing);
     if (n == 0) goto done;
-    if ((rc = make_pieces(w, missing, n, &m, pieces, e))) goto done;
-    pthread_t maker;
-    bool half = o && (o->skip_fill || o->skip_copy); /* is measured without the making of buffers */
-    bool beside = !half && pthread_create(&maker, NULL, make_chunks, &m) == 0;
-    if (!beside) make_chunks(&m);
-    rc = rdg_upload(w->device, pieces, n, pool, o, log, &st, e);
-    pthread_mutex_lock(&m.mutex);
-    m.stop = rc != RDG_OK;
-    pthread_mutex_unlock(&m.mutex);
-    if (beside) pthread_join(maker, NULL);
-    if (rc) {
+    if ((rc = make_pieces(w, missing, n, pieces, e))) goto done;
+    if ((rc = rdg_upload(w->device, pieces, n, pool, o, log, &st, e))) {
         rdg_fail_prefix(e, rc, "upload of the weights");
         goto done;
     }
-    for (size_t i = 0; i < n; i++) {
-        int64_t t = tensor_index(w, missing[i]);
-        w->places[t].buffer = w->chunks[w->chunk_of[t]].buffer;
-        w->arrived[t] = true;
-    }
+    for (size_t i = 0; i < n; i++) w->arrived[tensor_index(w, missing[i])] = true;
     rdg_log_info(
         log,
         "%zu weights, %.2f GB to the device in %.2f s: %.1f GB/s (%d threads; %.2f s reading the %s, %.2f s "
@@ -315,8 +248,6 @@ rdg_err rdg_gpu_weights_load(rdg_gpu_weights *w, const rdg_plan *p, rdg_pool *po
         st.fill_seconds, st.from_map ? "map" : "file", st.wait_seconds);
 done:
     pthread_mutex_unlock(&w->mutex);
-    pthread_cond_destroy(&m.made);
-    pthread_mutex_destroy(&m.mutex);
     if (stats) *stats = st;
     rdg_free(missing);
     rdg_free(pieces);
