@@ -4,7 +4,7 @@
 /* A thread begins with items of its own, in one run: memory is read fastest in long ones, and it can be asked
  * for before they may be started. The rest is handed out in chunks that shrink with what is left, so that a
  * thread that was held up for a while leaves its share to the others. */
-enum { REST_PART = 8, LEAST_CHUNK = 2 /* of a stream */ };
+enum { REST_PART = 16, LEAST_CHUNK = 2 /* of a stream */ };
 
 static int64_t own_items(int64_t n_items, int n_threads)
 {

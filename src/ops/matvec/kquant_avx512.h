@@ -15,7 +15,7 @@
 RDG_INLINE void rdg_q8_prefetch_avx512(const uint8_t *p, int bytes, int n_streams)
 {
     for (int k = 0; k < bytes; k += 64)
-        _mm_prefetch((const char *)p + (n_streams > 1 ? 2048 : 4096) + k, _MM_HINT_T0);
+        _mm_prefetch((const char *)p + (n_streams > 1 ? 3072 : 4096) + k, _MM_HINT_T0);
 }
 
 /* One block: four registers of weights, the scale of each 16-bit pair of them, and what the minima multiply.
