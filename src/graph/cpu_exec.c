@@ -18,12 +18,14 @@ typedef struct cpu_node {
     const rdg_variant *variant;
     bool barrier;    /* before it */
     int first_phase; /* 1: the scratch holds the prepared operand of an earlier node */
+    size_t n_joined; /* nodes that run as one with this, itself included; 0: it runs with an earlier one */
     size_t stream;   /* the first node from here on that streams weights; n_nodes: none */
 } cpu_node;
 
 typedef struct cpu_prepared {
     rdg_prepared base;
     cpu_node *nodes;
+    const rdg_op_call **calls;  /* of the nodes */
     rdg_cpu_progress *progress; /* [n_nodes][RDG_CPU_MAX_PHASES], reset before each run */
     size_t kernel_scratch_bytes;
     int32_t *inputs; /* tokens, positions, output rows: addresses that the calls keep */
@@ -189,9 +191,15 @@ static void bind(cpu_exec *x, cpu_prepared *c)
             if (plan->nodes[i].operand[k] != RDG_NO_VALUE)
                 c->nodes[i].call.operand[k].data = value_address(x, c, plan->nodes[i].operand[k]);
     order_nodes(x, c, &x->hazards);
-    for (size_t i = plan->n_nodes; i-- > 0;) {
+    for (size_t i = plan->n_nodes, joined = 0; i-- > 0;) {
+        cpu_node *n = &c->nodes[i];
         bool last = i + 1 == plan->n_nodes;
-        c->nodes[i].stream = c->nodes[i].variant->cpu->stream ? i : last ? i + 1 : c->nodes[i + 1].stream;
+        c->calls[i] = &n->call;
+        n->stream = n->variant->cpu->stream ? i : last ? i + 1 : c->nodes[i + 1].stream;
+        joined++; /* products of one input run as one */
+        bool joins = i > 0 && !n->barrier && n->first_phase && c->nodes[i - 1].variant == n->variant;
+        n->n_joined = joins ? 0 : joined;
+        if (!joins) joined = 0;
     }
 }
 
@@ -220,6 +228,7 @@ static void free_prepared(cpu_prepared *c)
     rdg_free(c->carried);
     rdg_free(c->inputs);
     rdg_free(c->progress);
+    rdg_free(c->calls);
     rdg_free(c->nodes);
     rdg_plan_destroy(c->base.plan);
     rdg_free(c);
@@ -237,12 +246,13 @@ static rdg_err cpu_prepare(rdg_exec *base, rdg_plan *plan, rdg_prepared **out, r
     }
     c->base.plan = plan;
     c->nodes = rdg_alloc_array(plan->n_nodes, sizeof *c->nodes);
+    c->calls = rdg_alloc_array(plan->n_nodes, sizeof *c->calls);
     /* n_nodes nodes exist in memory already, each larger than its progress: the product cannot overflow */
     c->progress = rdg_alloc_aligned(64, plan->n_nodes * RDG_CPU_MAX_PHASES * sizeof *c->progress);
     c->inputs =
         rdg_alloc_array((size_t)(2 * plan->options.n_tokens + plan->options.n_outputs), sizeof *c->inputs);
     c->carried = rdg_alloc_aligned(64, (size_t)rdg_tensor_bytes(rdg_plan_shape(plan, plan->carried)) + 64);
-    if (!c->nodes || !c->progress || !c->inputs || !c->carried ||
+    if (!c->nodes || !c->calls || !c->progress || !c->inputs || !c->carried ||
         !rdg_grow(&x->prepared, x->n_prepared, &x->cap_prepared, sizeof *x->prepared)) {
         err = rdg_fail(e, RDG_E_NOMEM, "no memory for a plan of %zu operations", plan->n_nodes);
         goto fail;
@@ -305,6 +315,13 @@ static void announce(run_context *r, size_t node)
     }
 }
 
+/* Times are of one node, not of several that run as one. */
+static rdg_cpu_calls calls_at(const run_context *r, size_t i)
+{
+    const cpu_node *n = &r->c->nodes[i];
+    return (rdg_cpu_calls){&r->c->calls[i], r->times ? 1 : (int64_t)n->n_joined, n->variant->cpu};
+}
+
 static void run_thread(void *ctx, int thread, int n_threads)
 {
     enum { AHEAD_BYTES = 128 << 10 }; /* an eighth of the second-level cache, or less */
@@ -317,16 +334,18 @@ static void run_thread(void *ctx, int thread, int n_threads)
     size_t ahead_of = n_nodes;
     for (size_t i = 0; i < n_nodes; i++) {
         const cpu_node *n = &r->c->nodes[i];
-        if (n->stream != ahead_of && n->stream < n_nodes) {
-            const cpu_node *s = &r->c->nodes[n->stream];
-            ahead_of = n->stream;
-            ahead = rdg_cpu_ahead(&s->call, s->variant->cpu, thread, n_threads, AHEAD_BYTES);
-        }
-        if (n->barrier || r->times) rdg_pool_barrier(r->x->pool, &ahead); /* times are of one node */
         if (r->x->storage && thread == 0) announce(r, i);
+        if (n->n_joined == 0 && !r->times) continue;
+        if (n->stream != ahead_of && n->stream < n_nodes) {
+            rdg_cpu_calls next = calls_at(r, n->stream);
+            ahead_of = n->stream;
+            ahead = rdg_cpu_ahead(&next, thread, n_threads, AHEAD_BYTES);
+        }
+        if (n->barrier || r->times) rdg_pool_barrier(r->x->pool, &ahead);
         if (r->times && thread == 0) r->times[i].begin_ns = rdg_clock_ns();
-        rdg_cpu_run_call(r->x->pool, thread, &n->call, n->variant->cpu, n->first_phase, scratch,
-                         &r->c->progress[i * RDG_CPU_MAX_PHASES], &ahead);
+        rdg_cpu_calls calls = calls_at(r, i);
+        rdg_cpu_run_calls(r->x->pool, thread, &calls, n->first_phase, scratch,
+                          &r->c->progress[i * RDG_CPU_MAX_PHASES], &ahead);
         if (!r->times) continue;
         rdg_pool_barrier(r->x->pool, NULL);
         if (thread == 0) r->times[i].end_ns = rdg_clock_ns();

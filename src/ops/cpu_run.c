@@ -12,49 +12,78 @@ static int64_t own_items(int64_t n_items, int n_threads)
     return n_threads == 1 ? n_items : share - rdg_div_up(share, REST_PART);
 }
 
-static void run_phase(const rdg_op_call *call, const rdg_cpu_kernel *kernel, rdg_cpu_task *task,
-                      rdg_cpu_progress *progress)
+/* Only the last phase is of all calls: what comes before is the same for each. */
+static int64_t phase_calls(const rdg_cpu_calls *calls, int phase)
 {
-    int64_t n_items = kernel->n_items(call, task->phase), own = own_items(n_items, task->n_threads);
-    int64_t given = own * task->n_threads, taken;
-    task->begin = task->thread * own;
-    task->end = task->begin + own;
-    if (own) kernel->run(call, task);
+    return phase == calls->kernel->n_phases - 1 ? calls->n : 1;
+}
+
+static int64_t phase_items(const rdg_cpu_calls *calls, int phase)
+{
+    int64_t n_items = 0;
+    for (int64_t c = 0; c < phase_calls(calls, phase); c++)
+        n_items += calls->kernel->n_items(calls->call[c], phase);
+    return n_items;
+}
+
+static void run_items(const rdg_cpu_calls *calls, rdg_cpu_task *task, int64_t begin, int64_t end)
+{
+    for (int64_t c = 0; begin < end; c++) { /* begin and end are counted from this call's first item */
+        int64_t n_items = calls->kernel->n_items(calls->call[c], task->phase);
+        if (begin < n_items) {
+            task->begin = begin;
+            task->end = RDG_MIN(end, n_items);
+            calls->kernel->run(calls->call[c], task);
+        }
+        begin = RDG_MAX(begin - n_items, 0);
+        end -= n_items;
+    }
+}
+
+static void run_phase(const rdg_cpu_calls *calls, rdg_cpu_task *task, rdg_cpu_progress *progress)
+{
+    int64_t n_items = phase_items(calls, task->phase), own = own_items(n_items, task->n_threads);
+    int64_t given = own * task->n_threads, least = calls->kernel->stream ? LEAST_CHUNK : 1;
+    run_items(calls, task, task->thread * own, (task->thread + 1) * own);
     /* relaxed is enough: the counter only splits the work, the barriers order the data */
-    taken = atomic_load_explicit(&progress->next, memory_order_relaxed);
+    int64_t taken = atomic_load_explicit(&progress->next, memory_order_relaxed);
     while (given + taken < n_items) {
-        int64_t rest = n_items - given - taken;
-        int64_t chunk =
-            RDG_MIN(rest, RDG_MAX(kernel->stream ? LEAST_CHUNK : 1, rest / (2 * task->n_threads)));
+        int64_t rest = n_items - given - taken,
+                chunk = RDG_MIN(rest, RDG_MAX(least, rest / (2 * task->n_threads)));
         if (!atomic_compare_exchange_weak_explicit(&progress->next, &taken, taken + chunk,
                                                    memory_order_relaxed, memory_order_relaxed))
             continue; /* taken is now where another thread's chunk ends */
-        task->begin = given + taken;
-        task->end = task->begin + chunk;
-        kernel->run(call, task);
+        run_items(calls, task, given + taken, given + taken + chunk);
         taken = atomic_load_explicit(&progress->next, memory_order_relaxed);
     }
 }
 
-rdg_pool_ahead rdg_cpu_ahead(const rdg_op_call *call, const rdg_cpu_kernel *kernel, int thread, int n_threads,
-                             size_t limit)
+rdg_pool_ahead rdg_cpu_ahead(const rdg_cpu_calls *calls, int thread, int n_threads, size_t limit)
 {
+    const rdg_cpu_kernel *kernel = calls->kernel;
+    int phase = kernel->n_phases - 1;
+    int64_t own = kernel->stream ? own_items(phase_items(calls, phase), n_threads) : 0, item = thread * own;
     rdg_pool_ahead a = {NULL, NULL};
-    int64_t own = kernel->stream ? own_items(kernel->n_items(call, kernel->n_phases - 1), n_threads) : 0;
-    size_t bytes;
-    if (!own) return a;
-    a.next = kernel->stream(call, thread * own, &bytes);
-    a.end = a.next + RDG_MIN(limit, bytes * (size_t)own);
+    for (int64_t c = 0; own > 0 && c < calls->n; c++) {
+        int64_t n_items = kernel->n_items(calls->call[c], phase);
+        size_t bytes;
+        if (item < n_items) {
+            a.next = kernel->stream(calls->call[c], item, &bytes);
+            a.end = a.next + RDG_MIN(limit, bytes * (size_t)RDG_MIN(own, n_items - item));
+            break;
+        }
+        item -= n_items;
+    }
     return a;
 }
 
-void rdg_cpu_run_call(rdg_pool *pool, int thread, const rdg_op_call *call, const rdg_cpu_kernel *kernel,
-                      int first_phase, void *scratch, rdg_cpu_progress *progress, rdg_pool_ahead *ahead)
+void rdg_cpu_run_calls(rdg_pool *pool, int thread, const rdg_cpu_calls *calls, int first_phase, void *scratch,
+                       rdg_cpu_progress *progress, rdg_pool_ahead *ahead)
 {
     rdg_cpu_task task = {.thread = thread, .n_threads = rdg_pool_threads(pool), .scratch = scratch};
-    for (task.phase = first_phase; task.phase < kernel->n_phases; task.phase++) {
+    for (task.phase = first_phase; task.phase < calls->kernel->n_phases; task.phase++) {
         if (task.phase > first_phase) rdg_pool_barrier(pool, ahead);
-        run_phase(call, kernel, &task, &progress[task.phase]);
+        run_phase(calls, &task, &progress[task.phase]);
     }
 }
 
@@ -80,7 +109,8 @@ static void run_one(void *ctx, int thread, int n_threads)
 {
     one_call *o = ctx;
     (void)n_threads;
-    rdg_cpu_run_call(o->pool, thread, o->call, o->kernel, 0, o->scratch, o->progress, NULL);
+    const rdg_cpu_calls calls = {.call = &o->call, .n = 1, .kernel = o->kernel};
+    rdg_cpu_run_calls(o->pool, thread, &calls, 0, o->scratch, o->progress, NULL);
 }
 
 void rdg_cpu_run_with(rdg_pool *pool, const rdg_op_call *call, const rdg_cpu_kernel *kernel, void *scratch)

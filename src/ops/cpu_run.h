@@ -16,17 +16,24 @@ typedef struct rdg_cpu_progress {
     RDG_ALIGNED(64) _Atomic int64_t next;
 } rdg_cpu_progress;
 
-/* Inside rdg_pool_run, by every thread of the run with the same arguments but `thread`. first_phase: 0, or 1
- * when the scratch holds what phase 0 would write (rdg_cpu_kernel.prepares). ahead: for the
- * barriers inside (see rdg_pool_barrier). progress: one per phase, all zero before the run
- * (rdg_cpu_progress_reset). There is a barrier between the phases and none after the last: put
- * rdg_pool_barrier before whatever reads what this call writes, or reuses its scratch or its progress. */
-void rdg_cpu_run_call(rdg_pool *pool, int thread, const rdg_op_call *call, const rdg_cpu_kernel *kernel,
-                      int first_phase, void *scratch, rdg_cpu_progress *progress, rdg_pool_ahead *ahead);
-/* Where thread `thread` will begin to read in the last phase of this call: the weights of its first items, at
- * most limit bytes. Empty if the kernel has no stream or the thread no items of its own. */
-rdg_pool_ahead rdg_cpu_ahead(const rdg_op_call *call, const rdg_cpu_kernel *kernel, int thread, int n_threads,
-                             size_t limit);
+/* Calls of one kernel that run as one: neither needs what another writes, and their first phase is the same
+ * (rdg_cpu_kernel.prepares), or there is one call only. The items of the last phase follow each other. */
+typedef struct rdg_cpu_calls {
+    const rdg_op_call *const *call;
+    int64_t n;
+    const rdg_cpu_kernel *kernel;
+} rdg_cpu_calls;
+
+/* Inside rdg_pool_run, by every thread of the run with the same arguments but `thread` and `ahead`.
+ * first_phase: 0, or 1 when the scratch holds what phase 0 would write. ahead: for the barriers inside
+ * (rdg_pool_barrier). progress: one per phase, all zero before the run (rdg_cpu_progress_reset). There is a
+ * barrier between the phases and none after the last: put rdg_pool_barrier before whatever reads what this
+ * writes, or reuses its scratch or its progress. */
+void rdg_cpu_run_calls(rdg_pool *pool, int thread, const rdg_cpu_calls *calls, int first_phase, void *scratch,
+                       rdg_cpu_progress *progress, rdg_pool_ahead *ahead);
+/* Where thread `thread` will begin to read in the last phase: the weights of its first items, at most limit
+ * bytes. Empty if the kernel has no stream or the thread no items of its own. */
+rdg_pool_ahead rdg_cpu_ahead(const rdg_cpu_calls *calls, int thread, int n_threads, size_t limit);
 void rdg_cpu_progress_reset(rdg_cpu_progress *progress, size_t n);
 
 /* Bytes of scratch of this call, 0 for none; a multiple of 64. */
