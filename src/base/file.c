@@ -148,7 +148,17 @@ bool rdg_is_directory(const char *path)
 rdg_err rdg_check_output(const char *path, rdg_error *e)
 {
     const char *name = rdg_path_base(path);
-    if (rdg_is_directory(path)) return rdg_fail(e, RDG_E_IO, "'%s' is a directory, cannot write there", path);
+    struct stat st;
+    bool there = stat(path, &st) == 0;
+    if (there && S_ISDIR(st.st_mode))
+        return rdg_fail(e, RDG_E_IO, "'%s' is a directory, cannot write there", path);
+    /* The finished file takes its name by rename, which root may even do to /dev/null or what /dev/stdout is.
+     */
+    bool is_device =
+        there && (!S_ISREG(st.st_mode) || !strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6));
+    if (is_device && strncmp(path, "/dev/shm/", 9) != 0)
+        return rdg_fail(e, RDG_E_IO,
+                        "'%s' is a device or a pipe and would be replaced; give the name of a file", path);
     if (name == path) return RDG_OK;
     char *folder = rdg_strndup(path, (size_t)(name - path));
     rdg_err err = RDG_OK;

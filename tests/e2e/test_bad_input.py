@@ -1,6 +1,7 @@
 """Input that cannot be used: each says what is wrong, ends with its exit code, and leaves nothing behind."""
 import json
 import os
+import stat
 import random
 import shutil
 import socket
@@ -149,6 +150,23 @@ class BadFiles(e2e.Case):
                 self.assertIn("input and output", self.ridge("quantize", self.tiny, out, "Q8_0", code=USAGE).err)
         self.assertEqual(e2e.read(self.tiny), before)
         self.assertTrue(os.path.islink(self.path("link.gguf")))
+
+    def test_output_over_a_pipe(self):
+        """Nothing but a file is replaced: as root the rename would take the place of /dev/null itself."""
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        os.symlink(pipe, self.path("link-to-pipe"))
+        few = ["-f", e2e.CALIBRATION, "-c", "16", "--chunks", "1"]
+        for out in ("pipe", "link-to-pipe"):
+            for args in (["convert", TINY, "-o", out], ["quantize", self.tiny, out, "Q8_0"],
+                         ["synth", out, "--like", "qwen3-0.6b", "--layers", "1"],
+                         ["logits", self.tiny, "--tokens", "1", "-o", out], ["imatrix", self.tiny, *few, "-o", out],
+                         ["perplexity", self.tiny, *few, "--save-base", out],
+                         ["run", self.tiny, "-p", "a", "-n", "1", "--save-state", out]):
+                with self.subTest(args[0], out=out):
+                    self.assertIn("device or a pipe", self.ridge(*args, code=FAILED).err)
+                    self.assertTrue(stat.S_ISFIFO(os.stat(pipe).st_mode))
+        self.assertTrue(os.path.islink(self.path("link-to-pipe")))
 
     def test_failure_keeps_what_was_there(self):
         """The output of an earlier run survives a failed one."""
