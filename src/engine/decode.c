@@ -61,6 +61,7 @@ static void pass_spans(void *user, const rdg_launch_span *spans, int64_t n)
 rdg_err rdg_session_decode(rdg_session *s, const rdg_decode *d, int64_t *n_done, rdg_error *e)
 {
     *n_done = 0;
+    if (d->n < 1) return RDG_OK; /* a full context has no room for even the first token */
     if (!rdg_session_picks_on_device(s)) return on_host(s, d, n_done, e);
     if (d->token < 0 || d->token >= s->model->hparams.n_vocab)
         return rdg_fail(e, RDG_E_ARGUMENT, "token %d is outside the vocabulary of %" PRId64, d->token,

@@ -329,11 +329,11 @@ void rdg_session_reset(rdg_session *s)
 
 rdg_err rdg_session_shift(rdg_session *s, int64_t n_keep, int64_t n_drop, rdg_error *e)
 {
-    int64_t total = s->n_past - n_drop;
     if (n_keep < 0 || n_drop < 1 || n_keep > s->n_past || n_drop > s->n_past - n_keep)
         return rdg_fail(e, RDG_E_ARGUMENT,
                         "cannot keep %" PRId64 " and drop %" PRId64 " of %" PRId64 " tokens", n_keep, n_drop,
                         s->n_past);
+    int64_t total = s->n_past - n_drop;
     rdg_err err = rdg_session_truncate(s, n_keep, e);
     if (err == RDG_E_UNSUPPORTED) err = rdg_session_truncate(s, 0, e);
     if (err) return err;
