@@ -25,9 +25,9 @@ struct rdg_session {
     int32_t *positions, *output_rows; /* [n_batch] */
     int32_t *tokens;                  /* [n_ctx]: the sequence, n_past of them */
     int64_t n_past;
-    int64_t
-        window_first; /* after a restore: positions below this are in no window's cache, whatever its size */
-    float *logits;    /* rows gathered over the steps of one eval */
+    /* After a restore: positions below this are in no window's cache, whatever its size. */
+    int64_t window_first;
+    float *logits; /* rows gathered over the steps of one eval */
     size_t logits_cap;
     int64_t n_logits_rows;
     int64_t logits_at; /* n_past when the last row was computed */

@@ -276,7 +276,10 @@ static rdg_err restore(rdg_session *s, const rdg_plan *plan, const rdg_state_fil
         if (!err) err = restore_cache(s, &plan->states[i], &r, buffer, e);
     }
     if (err == RDG_E_DEVICE_LOST) s->lost = *e;
-    if (err) return err;
+    if (err) {
+        rdg_session_reset(s);
+        return err;
+    }
     memcpy(s->tokens, f->tokens, (size_t)f->head.n_tokens * sizeof *s->tokens);
     s->n_past = f->head.n_tokens;
     s->n_logits_rows = f->head.n_logits != 0;

@@ -3,9 +3,11 @@
  * gives what evaluating the shorter text gives. */
 #include "../support/support.h"
 #include "base/rng.h"
+#include "device/trace/trace.h"
 #include "engine/decode.h"
 #include "engine/session_internal.h"
 #include "format/state.h"
+#include "graph/gpu_exec.h"
 #include <ridge/ridge.h>
 
 #include <math.h>
@@ -305,6 +307,60 @@ static void decoding_on_the_device_is_remembered(void **state)
         rdg_session_destroy(s);
         rdg_session_destroy(b);
     }
+}
+
+/* Nothing to decode is nothing done, in a full context too, which has no room for one token more. */
+static void decoding_nothing(void **state)
+{
+    (void)state;
+    static const char *const devices[] = {"cpu", "trace", "vulkan"};
+    for (int d = 0; d < 3; d++) {
+        rdg_error e = {0};
+        int32_t prompt[8];
+        int64_t n_done = 9;
+        rdg_session *s = session_on(devices[d], LLAMA, RDG_TYPE_F16, RDG_TYPE_F16, 8, 8);
+        if (!s) continue;
+        random_tokens(LLAMA, prompt, 8);
+        assert_ok(rdg_session_eval(s, prompt, 8, RDG_LOGITS_LAST, &e), &e);
+        assert_ok(rdg_session_decode_greedy(s, 7, 0, on_token, NULL, &n_done, &e), &e);
+        assert_ok(rdg_session_decode_greedy(s, 7, -1, on_token, NULL, &n_done, &e), &e);
+        assert_int_equal(n_done, 0);
+        assert_non_null(rdg_session_logits(s, 0));
+        assert_error(rdg_session_decode_greedy(s, 7, 1, on_token, NULL, &n_done, &e), RDG_E_CONTEXT_FULL, &e,
+                     "-c");
+        rdg_session_destroy(s);
+    }
+}
+
+/* A device that fails in the middle of a restore leaves an empty session, of which nothing is remembered. */
+static void a_restore_that_fails_leaves_nothing(void **state)
+{
+    (void)state;
+    rdg_error e = {0};
+    int32_t prompt[40];
+    random_tokens(WINDOW, prompt, 40);
+    rdg_session *a = session(WINDOW, RDG_TYPE_F16, 96, 8);
+    assert_ok(rdg_session_eval(a, prompt, 40, RDG_LOGITS_LAST, &e), &e);
+    assert_ok(rdg_session_save_state(a, state_path, NULL, 0, &e), &e);
+    rdg_session_destroy(a);
+    rdg_session *s = session_on("trace", WINDOW, RDG_TYPE_F16, RDG_TYPE_F16, 96, 8);
+    assert_ok(rdg_session_eval(s, prompt, 3, RDG_LOGITS_LAST, &e), &e);
+    int n_empty = 0;
+    for (int64_t nth = 1;; nth++) {
+        assert_true(nth < 1000);
+        rdg_trace_fail_at(rdg_exec_gpu_device(s->exec), nth, RDG_E_NOMEM);
+        rdg_err err = rdg_session_load_state(s, state_path, NULL, NULL, &e);
+        rdg_trace_fail_at(rdg_exec_gpu_device(s->exec), 0, RDG_OK);
+        if (!err) break;
+        assert_int_equal(err, RDG_E_NOMEM);
+        n_empty += s->n_past == 0; /* else it failed before the restore began */
+        assert_int_equal(s->window_first, 0);
+        assert_ok(rdg_session_truncate(s, 0, &e), &e);
+        assert_ok(rdg_session_eval(s, prompt, 2, RDG_LOGITS_LAST, &e), &e);
+    }
+    assert_true(n_empty > 10);
+    assert_true(s->window_first > 0);
+    rdg_session_destroy(s);
 }
 
 /* A window's cache goes back as far as it was saved, and no farther. */
@@ -615,7 +671,8 @@ static void a_shifted_context_is_the_shorter_text(void **state)
     const int32_t token = 5;
     rdg_session *s = session(LLAMA, RDG_TYPE_F32, 8, 8);
     assert_ok(rdg_session_eval(s, &token, 1, RDG_LOGITS_LAST, &e), &e);
-    const int64_t wrong[][2] = {{0, 0}, {0, -1}, {-1, 1}, {0, INT64_MAX}, {INT64_MAX, 1}, {1, 1}, {0, 2}};
+    const int64_t wrong[][2] = {{0, 0},         {0, -1}, {-1, 1}, {0, INT64_MAX},
+                                {INT64_MAX, 1}, {1, 1},  {0, 2},  {0, INT64_MIN}};
     for (int i = 0; i < RDG_COUNTOF(wrong); i++)
         assert_error(rdg_session_shift(s, wrong[i][0], wrong[i][1], &e), RDG_E_ARGUMENT, &e, "cannot keep");
     assert_ok(rdg_session_shift(s, 0, 1, &e), &e);
@@ -631,6 +688,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_goes_on_as_if_nothing_had_happened),
         cmocka_unit_test(decoding_on_the_device_is_remembered),
+        cmocka_unit_test(decoding_nothing),
+        cmocka_unit_test(a_restore_that_fails_leaves_nothing),
         cmocka_unit_test(going_back_after_a_restore),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(cut_files_are_refused),
