@@ -31,6 +31,7 @@ static rdg_err make_states(gpu_exec *x, const rdg_plan *p, rdg_error *e)
 {
     rdg_list *zero = NULL;
     rdg_err rc = RDG_OK;
+    size_t n_before = x->n_states;
     for (size_t i = 0; i < p->n_states && !rc; i++) {
         const rdg_state *s = &p->states[i];
         uint64_t bytes = (uint64_t)rdg_tensor_bytes(&s->shape);
@@ -56,6 +57,11 @@ static rdg_err make_states(gpu_exec *x, const rdg_plan *p, rdg_error *e)
     }
     if (!rc && zero) rc = rdg_gpu_exec_run_list(x, zero, e);
     rdg_list_destroy(zero);
+    while (rc && x->n_states > n_before) { /* the next try must clear them */
+        gpu_state *s = &x->states[--x->n_states];
+        rdg_buffer_destroy(s->buffer);
+        x->base.state_bytes -= s->bytes;
+    }
     return rc;
 }
 
@@ -151,7 +157,22 @@ rdg_err rdg_gpu_exec_grow(gpu_exec *x, rdg_buffer **b, uint64_t bytes, bool zero
         rc = rdg_gpu_exec_run_list(x, l, e);
     }
     rdg_list_destroy(l);
+    if (rc) { /* the next try must clear it */
+        rdg_buffer_destroy(*b);
+        *b = NULL;
+        x->base.scratch_bytes -= bytes;
+    }
     return rc;
+}
+
+/* What the plan needs of the memory that all share. Usually it is there: not so when it could not grow for
+ * another plan, which it had been given back for. */
+static rdg_err reserve_memory(gpu_exec *x, const gpu_prepared *c, rdg_error *e)
+{
+    rdg_err rc = rdg_gpu_exec_grow(x, &x->scratch, c->scratch_bytes, false, "scratch", e);
+    if (!rc) rc = rdg_gpu_exec_grow(x, &x->kernel_scratch, c->kernel_bytes, false, "kernel scratch", e);
+    if (!rc) rc = rdg_gpu_exec_grow(x, &x->step_scratch, c->step_bytes, true, "step scratch", e);
+    return rc ? rc : rdg_gpu_exec_grow(x, &x->sample_scratch, c->sample_bytes, true, "sample", e);
 }
 
 static void free_prepared(gpu_prepared *c)
@@ -216,7 +237,6 @@ static rdg_err gpu_prepare(rdg_exec *base, rdg_plan *plan, rdg_prepared **out, r
         return rdg_fail(e, RDG_E_NOMEM, "no memory for a plan");
     }
     c->base.plan = plan;
-    uint64_t kernel_bytes, step_bytes;
     bind_context b;
     rdg_err rc = RDG_OK;
     if (!rdg_grow(&x->prepared, x->n_prepared, &x->cap_prepared, sizeof *x->prepared)) {
@@ -233,14 +253,11 @@ static rdg_err gpu_prepare(rdg_exec *base, rdg_plan *plan, rdg_prepared **out, r
     if (rc) goto fail;
     look_at_attention(c);
     if ((rc = make_buffers(x, c, e))) goto fail;
-    if ((rc = rdg_gpu_exec_grow(x, &x->scratch, (uint64_t)c->schedule.scratch_bytes + INPUT_ALIGN, false,
-                                "scratch", e)))
-        goto fail;
     rdg_gpu_recorder r = recorder(x, c, &b, plan->options.n_ctx);
-    if ((rc = rdg_gpu_record_needs(&r, &kernel_bytes, &step_bytes, e))) goto fail;
-    if ((rc = rdg_gpu_exec_grow(x, &x->kernel_scratch, kernel_bytes, false, "kernel scratch", e))) goto fail;
-    if ((rc = rdg_gpu_exec_grow(x, &x->step_scratch, step_bytes, true, "step scratch", e))) goto fail;
-    if ((rc = rdg_gpu_exec_grow(x, &x->sample_scratch, picking_bytes(plan), true, "sample", e))) goto fail;
+    if ((rc = rdg_gpu_record_needs(&r, &c->kernel_bytes, &c->step_bytes, e))) goto fail;
+    c->scratch_bytes = (uint64_t)c->schedule.scratch_bytes + INPUT_ALIGN;
+    c->sample_bytes = picking_bytes(plan);
+    if ((rc = reserve_memory(x, c, e))) goto fail;
     x->prepared[x->n_prepared++] = c;
     *out = &c->base;
     return RDG_OK;
@@ -295,6 +312,8 @@ rdg_err rdg_gpu_exec_record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, con
     }
     rdg_list_destroy(victim->list);
     *victim = (recording){0};
+    rdg_err rc = reserve_memory(x, c, e);
+    if (rc) return rc;
     bind_context b;
     rdg_gpu_recorder r = recorder(x, c, &b, key);
     r.stamps = recipe->stamps;
@@ -303,8 +322,8 @@ rdg_err rdg_gpu_exec_record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, con
     int n_spans = (int)c->schedule.n, slots = 0;
     if (recipe->stamps == RDG_STAMPS_ENDS) slots = n_spans + 1;
     if (recipe->stamps == RDG_STAMPS_SPANS) slots = 2 * (n_spans + RDG_GPU_MAX_DISPATCHES);
-    rdg_err rc = rdg_list_create(x->device, 0, slots,
-                                 c->base.plan->options.n_tokens == 1 ? "decode" : "prefill", &l, e);
+    rc = rdg_list_create(x->device, 0, slots, c->base.plan->options.n_tokens == 1 ? "decode" : "prefill", &l,
+                         e);
     if (!rc) rc = rdg_gpu_record_plan(&r, l, e);
     if (!rc && c->output) {
         rdg_tensor t = *rdg_plan_shape(c->base.plan, c->output_value);

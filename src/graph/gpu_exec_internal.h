@@ -36,7 +36,9 @@ typedef struct gpu_prepared {
     rdg_value_id output_value;
     bool exact_visible; /* an attention that is not causal: its length is part of the recording */
     bool steps;         /* has attention steps */
-    bool *ordered;      /* by launch, see rdg_gpu_recorder; NULL before they are timed */
+    /* Of the memory that all plans share: what this one needs. */
+    uint64_t scratch_bytes, kernel_bytes, step_bytes, sample_bytes;
+    bool *ordered; /* by launch, see rdg_gpu_recorder; NULL before they are timed */
     recording recordings[RDG_GPU_RECORDINGS];
     uint64_t clock;
 } gpu_prepared;

@@ -5,6 +5,7 @@
 #include "device/trace/trace.h"
 #include "engine/session_internal.h"
 #include "graph/gpu_exec.h"
+#include "graph/gpu_exec_internal.h"
 #include "graph/split_exec.h"
 #include "ridge/convert.h"
 #include "../golden/golden.h"
@@ -129,6 +130,33 @@ static bool fail_nth_of_second(rdg_model *m, int64_t nth, rdg_err code, bool *pa
     return ok;
 }
 
+/* A plan for more tokens cannot have the memory that all plans share: those that were ready before still run.
+ */
+static bool fail_nth_of_larger(rdg_model *m, int64_t nth, rdg_err code, bool *past)
+{
+    static const int32_t prompt[PROMPT] = {1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7};
+    rdg_session *s;
+    rdg_error e = {0}, again = {0};
+    if (open_session(m, 0, &s, &e) || rdg_session_eval(s, prompt, 1, RDG_LOGITS_LAST, &e)) {
+        printf("no session: %s\n", e.message);
+        rdg_session_destroy(s);
+        return false;
+    }
+    const gpu_exec *x = (const gpu_exec *)s->exec;
+    rdg_trace_fail_at(x->device, nth, code);
+    rdg_err rc = rdg_session_eval(s, prompt, PROMPT, RDG_LOGITS_LAST, &e);
+    *past = rc == RDG_OK;
+    rdg_trace_fail_at(x->device, 0, RDG_OK);
+    rdg_session_reset(s);
+    rc = rdg_session_eval(s, prompt, 1, RDG_LOGITS_LAST, &again);
+    bool ok = code == RDG_E_DEVICE_LOST && !*past ? rc == code : !rc && x->scratch && x->sample_scratch;
+    if (!ok)
+        printf("call %lld of a larger plan: \"%s\"; afterwards: %s, \"%s\"\n", (long long)nth, e.message,
+               rdg_err_name(rc), again.message);
+    rdg_session_destroy(s);
+    return ok;
+}
+
 int main(int argc, char **argv)
 {
     static const rdg_err codes[] = {RDG_E_DEVICE, RDG_E_NOMEM, RDG_E_DEVICE_LOST};
@@ -146,12 +174,14 @@ int main(int argc, char **argv)
         printf("%s\n", e.message);
         return 1;
     }
-    for (int c = 0; c < 9; c++) { /* everything on the device, its last block only, a second session */
+    /* everything on the device, its last block only, a second session, a larger plan */
+    for (int c = 0; c < 12; c++) {
         bool past = false;
         /* every call at first, then further and further apart: most are dispatches of one list or another */
         for (int64_t nth = 1; !past && nth < MAX_CALLS; nth += nth < 60 ? 1 : 7, n++)
-            failures += c < 6 ? !fail_nth(m, c / 3, nth, codes[c % 3], &past)
-                              : !fail_nth_of_second(m, nth, codes[c % 3], &past);
+            failures += c < 6   ? !fail_nth(m, c / 3, nth, codes[c % 3], &past)
+                        : c < 9 ? !fail_nth_of_second(m, nth, codes[c % 3], &past)
+                                : !fail_nth_of_larger(m, nth, codes[c % 3], &past);
         if (!past) {
             printf("still failing at call %d\n", MAX_CALLS);
             failures++;
