@@ -1,7 +1,6 @@
 /* The CPU executor. A whole plan is one run of the thread pool: every thread walks the node list, takes
  * chunks of a node's items from a shared counter and meets the others at a barrier where a node needs what
- * one since the last barrier wrote. Weights are
- * read where they lie in the file's map. */
+ * one since the last barrier wrote. Weights are read where they lie in the file's map. */
 #include "graph/exec.h"
 #include "graph/hazards.h"
 #include "graph/plan_internal.h"
@@ -166,16 +165,19 @@ static void order_nodes(const cpu_exec *x, cpu_prepared *c, rdg_hazards *h)
         cpu_node *n = &c->nodes[i];
         const rdg_cpu_kernel *k = n->variant->cpu;
         uint64_t begin = 0, end = 0, bytes = rdg_cpu_scratch_bytes(&n->call, k, rdg_pool_threads(x->pool));
+        int64_t row = 0;
         if (k->prepares) {
-            begin = (uintptr_t)n->call.operand[k->prepares - 1].data;
-            end = begin + extent_bytes(&n->call.operand[k->prepares - 1]);
+            const rdg_tensor *t = &n->call.operand[k->prepares - 1];
+            begin = (uintptr_t)t->data;
+            end = begin + extent_bytes(t);
+            row = t->dim[0];
         }
-        bool again = k->prepares && rdg_hazards_is_prepared(h, k, begin, end);
+        bool again = k->prepares && rdg_hazards_is_prepared(h, k, begin, end, row);
         use_node(plan, i, &n->call, h);
         rdg_hazards_use(h, scratch, bytes, !again);
         n->barrier = rdg_hazards_order(h);
         n->first_phase = again;
-        if (bytes && !again) rdg_hazards_set_prepared(h, k->prepares ? k : NULL, begin, end);
+        if (bytes && !again) rdg_hazards_set_prepared(h, k->prepares ? k : NULL, begin, end, row);
         if (k->n_phases - n->first_phase == 1) continue;
         use_node(plan, i, &n->call, h); /* its own barrier ordered all before it too */
         rdg_hazards_use(h, scratch, bytes, !k->prepares);

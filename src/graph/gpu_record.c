@@ -162,11 +162,13 @@ rdg_err rdg_gpu_record_plan(const rdg_gpu_recorder *r, rdg_list *list, rdg_error
             bool scratch = v->gpu->scratch_bytes && r->scratch, again = false;
             const void *form = v->gpu->prepares ? &forms[v->gpu->prepares] : NULL;
             uint64_t begin = 0, end = 0;
+            int64_t row = 0;
             if (form) {
                 const rdg_tensor *t = &call.operand[v->gpu->prepares - 1];
                 begin = rdg_gpu_address(t);
                 end = begin + (uint64_t)(t->stride[1] * t->dim[1]);
-                again = rdg_hazards_is_prepared(h, form, begin, end);
+                row = t->dim[0];
+                again = rdg_hazards_is_prepared(h, form, begin, end, row);
             }
             if (scratch)
                 rdg_hazards_use(h, rdg_buffer_address(r->scratch), rdg_buffer_bytes(r->scratch), !again);
@@ -174,7 +176,7 @@ rdg_err rdg_gpu_record_plan(const rdg_gpu_recorder *r, rdg_list *list, rdg_error
             int64_t n_barriers = rdg_list_n_barriers(list);
             rc = rdg_gpu_record(r->cache, list, &call, v, scratch ? rdg_buffer_address(r->scratch) : 0,
                                 again ? begin : 0, &why);
-            if (scratch && !again) rdg_hazards_set_prepared(h, form, begin, end);
+            if (scratch && !again) rdg_hazards_set_prepared(h, form, begin, end, row);
             if (rdg_list_n_barriers(list) != n_barriers) { /* its own barrier ordered all before it too */
                 for (int k = 0; k < l->n_reads; k++) use_value(r, h, l->reads[k], false);
                 for (int k = 0; k < l->n_writes; k++) use_value(r, h, l->writes[k], true);

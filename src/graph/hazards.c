@@ -48,13 +48,16 @@ void rdg_hazards_restart(rdg_hazards *h)
     join(h);
 }
 
-bool rdg_hazards_is_prepared(const rdg_hazards *h, const void *by, uint64_t begin, uint64_t end)
+bool rdg_hazards_is_prepared(const rdg_hazards *h, const void *by, uint64_t begin, uint64_t end,
+                             int64_t row_elems)
 {
-    return by && h->prepared_by == by && h->prepared.begin == begin && h->prepared.end == end && begin < end;
+    return by && h->prepared_by == by && h->prepared.begin == begin && h->prepared.end == end &&
+           h->prepared_row == row_elems && begin < end;
 }
 
-void rdg_hazards_set_prepared(rdg_hazards *h, const void *by, uint64_t begin, uint64_t end)
+void rdg_hazards_set_prepared(rdg_hazards *h, const void *by, uint64_t begin, uint64_t end, int64_t row_elems)
 {
     h->prepared = (rdg_range){begin, end, false};
+    h->prepared_row = row_elems;
     h->prepared_by = by;
 }

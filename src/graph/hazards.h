@@ -20,8 +20,9 @@ typedef struct rdg_hazards {
     int n;
     rdg_range now[RDG_HAZARDS_NOW]; /* of the call in hand */
     int n_now;
-    bool overflow;      /* the call in hand has more ranges than fit: it gets a barrier before and after */
-    rdg_range prepared; /* the operand whose prepared form is in the scratch; empty: none */
+    bool overflow;        /* the call in hand has more ranges than fit: it gets a barrier before and after */
+    rdg_range prepared;   /* the operand whose prepared form is in the scratch; empty: none */
+    int64_t prepared_row; /* elements of a row of it: the same bytes in other rows are prepared otherwise */
     const void *prepared_by; /* what tells one prepared form from another */
 } rdg_hazards;
 
@@ -32,9 +33,11 @@ bool rdg_hazards_order(rdg_hazards *h);
 /* The call in hand was ordered and then contained a barrier of its own: what came before is done. Name its
  * ranges again with rdg_hazards_use, as its part after that barrier uses them, before this. */
 void rdg_hazards_restart(rdg_hazards *h);
-/* Whether the prepared form of [begin, end) is there, and noting that it is now (an empty range: that the
- * scratch was overwritten with something else). */
-bool rdg_hazards_is_prepared(const rdg_hazards *h, const void *by, uint64_t begin, uint64_t end);
-void rdg_hazards_set_prepared(rdg_hazards *h, const void *by, uint64_t begin, uint64_t end);
+/* Whether the prepared form of [begin, end) in rows of so many elements is there, and noting that it is now
+ * (an empty range: that the scratch was overwritten with something else). */
+bool rdg_hazards_is_prepared(const rdg_hazards *h, const void *by, uint64_t begin, uint64_t end,
+                             int64_t row_elems);
+void rdg_hazards_set_prepared(rdg_hazards *h, const void *by, uint64_t begin, uint64_t end,
+                              int64_t row_elems);
 
 #endif

@@ -84,25 +84,26 @@ static void prepared_until_overwritten(void **state)
     static const char form, other;
     rdg_hazards h;
     memset(&h, 0, sizeof h);
-    assert_false(rdg_hazards_is_prepared(&h, &form, 100, 200));
+    assert_false(rdg_hazards_is_prepared(&h, &form, 100, 200, 25));
     rdg_hazards_use(&h, 100, 100, false);
     rdg_hazards_use(&h, 1000, 500, true); /* the scratch */
     rdg_hazards_order(&h);
-    rdg_hazards_set_prepared(&h, &form, 100, 200);
+    rdg_hazards_set_prepared(&h, &form, 100, 200, 25);
     rdg_hazards_use(&h, 100, 100, false);
     rdg_hazards_use(&h, 1000, 500, false);
     rdg_hazards_restart(&h);
-    assert_true(rdg_hazards_is_prepared(&h, &form, 100, 200));
-    assert_false(rdg_hazards_is_prepared(&h, &other, 100, 200));
-    assert_false(rdg_hazards_is_prepared(&h, NULL, 100, 200));
-    assert_false(rdg_hazards_is_prepared(&h, &form, 100, 150));
+    assert_true(rdg_hazards_is_prepared(&h, &form, 100, 200, 25));
+    assert_false(rdg_hazards_is_prepared(&h, &other, 100, 200, 25));
+    assert_false(rdg_hazards_is_prepared(&h, NULL, 100, 200, 25));
+    assert_false(rdg_hazards_is_prepared(&h, &form, 100, 150, 25));
+    assert_false(rdg_hazards_is_prepared(&h, &form, 100, 200, 5)); /* as five rows */
     rdg_hazards_use(&h, 1000, 500, false); /* a second product of the same operand: beside the first */
     rdg_hazards_use(&h, 300, 10, true);
     assert_false(rdg_hazards_order(&h));
-    assert_true(rdg_hazards_is_prepared(&h, &form, 100, 200));
+    assert_true(rdg_hazards_is_prepared(&h, &form, 100, 200, 25));
     rdg_hazards_use(&h, 150, 1, true);
     assert_true(rdg_hazards_order(&h));
-    assert_false(rdg_hazards_is_prepared(&h, &form, 100, 200));
+    assert_false(rdg_hazards_is_prepared(&h, &form, 100, 200, 25));
 }
 
 int main(void)
