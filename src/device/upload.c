@@ -318,8 +318,8 @@ rdg_err rdg_upload(rdg_device *d, const rdg_upload_piece *pieces, size_t n, rdg_
     if (rc && e) *e = j.error;
 stop:
     for (int k = 0; k < j.n_slots; k++) { /* nothing may be freed while it is in use */
-        rdg_err late =
-            rdg_event_wait(d, j.slots[k].done, (int64_t)TIMEOUT_SECONDS * 1000000000, rc ? NULL : e);
+        int64_t patience = rc == RDG_E_TIMEOUT ? 0 : TIMEOUT_SECONDS; /* a device hangs once for all slots */
+        rdg_err late = rdg_event_wait(d, j.slots[k].done, patience * 1000000000, rc ? NULL : e);
         if (!rc) rc = late;
         if (j.slots[k].staging) st.staging_bytes += j.o.slot_bytes;
     }
