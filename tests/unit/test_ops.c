@@ -17,8 +17,7 @@
 #include "ops/matmul/matmul.h"
 #include "ops/rmsnorm/rmsnorm.h"
 #include "ops/shapes.h"
-
-#include <ridge/quantize.h>
+#include "quant/quant.h"
 
 #include <math.h>
 
@@ -418,6 +417,70 @@ static void test_large_activations_leave_the_others_their_bits(void **state)
     rdg_pool_destroy(pool);
 }
 
+/* Weights, sub-block scales and activations as large as their bytes can say, of all signs: no sum of integers
+ * may leave its type. With d = 1 and activations of at most 127, of which one in each 32 is, nothing is
+ * rounded but the last float sums. */
+static void check_extremes(rdg_type type, int pattern, rdg_pool *pool)
+{
+    char shape[128];
+    rdg_error e;
+    snprintf(shape, sizeof shape, "columns=512,rows=9,tokens=%d,type=%s", pattern % 2 ? 1 : 3,
+             rdg_type_name(type));
+    rdg_op_call call = valid(&rdg_op_matvec, shape);
+    for (int k = 0; k < call.op->n_operands; k++)
+        if (rdg_tensor_present(&call.operand[k]))
+            call.operand[k].data =
+                aligned_alloc(64, ((size_t)rdg_tensor_bytes(&call.operand[k]) + 127) / 64 * 64);
+    rdg_shape_prepare(&call, 1);
+    rdg_tensor *weight = &call.operand[RDG_MATMUL_WEIGHT], *x = &call.operand[RDG_MATMUL_X];
+    const uint16_t one = 0x3c00;
+    static const unsigned char fills[] = {0xff, 0x80, 0x7f, 0x00};
+    unsigned char *w = weight->data;
+    size_t block_bytes = (size_t)rdg_type_block_bytes(weight->type);
+    memset(w, fills[pattern / 4], (size_t)rdg_tensor_bytes(weight));
+    for (size_t at = 0; at < (size_t)rdg_tensor_bytes(weight); at += block_bytes) {
+        if (weight->type == RDG_TYPE_Q6_K) memset(w + at + 192, pattern & 2 ? 0x80 : 0x7f, 16); /* scales */
+        for (int h = 0; h < rdg_quant_ops[type].n_halves; h++)
+            memcpy(w + at + rdg_quant_ops[type].half_at[h], &one, 2);
+    }
+    for (int64_t i = 0; i < rdg_tensor_n_elements(x); i++)
+        ((float *)x->data)[i] = i % 256 == 5  ? 127.0f
+                                : pattern & 2 ? -127.0f
+                                : pattern & 1 ? 127.0f
+                                : i % 2       ? 1
+                                              : 127;
+    int64_t n_out = rdg_tensor_n_elements(&call.operand[RDG_MATMUL_OUT]);
+    double *wanted = malloc((size_t)n_out * sizeof *wanted), *outs[RDG_MAX_OPERANDS] = {0};
+    outs[RDG_MATMUL_OUT] = wanted;
+    assert_ok(call.op->reference(&call, outs, &e), &e);
+    for (const rdg_variant *const *r = call.op->variants; *r; r++) {
+        if ((*r)->backend != RDG_BACKEND_CPU || ((*r)->requires_mask & ~rdg_cpu_features())) continue;
+        if ((*r)->accepts && !(*r)->accepts(&call)) continue;
+        assert_ok(rdg_cpu_run(pool, &call, *r, &e), &e);
+        for (int64_t i = 0; i < n_out; i++) {
+            double got = ((const float *)call.operand[RDG_MATMUL_OUT].data)[i];
+            if (!(fabs(got - wanted[i]) <= 1e-5 * fabs(wanted[i]) + 100))
+                fail_msg("%s, %s, pattern %d, output %d: %.9g instead of %.9g", (*r)->name, shape, pattern,
+                         (int)i, got, wanted[i]);
+        }
+    }
+    for (int k = 0; k < call.op->n_operands; k++) free(call.operand[k].data);
+    free(wanted);
+}
+
+static void test_integers_hold_the_largest_sums(void **state)
+{
+    static const rdg_type types[] = {RDG_TYPE_Q2_K, RDG_TYPE_Q3_K, RDG_TYPE_Q4_K,
+                                     RDG_TYPE_Q5_K, RDG_TYPE_Q6_K, RDG_TYPE_IQ4_XS};
+    rdg_error e;
+    rdg_pool *pool;
+    (void)state;
+    assert_ok(rdg_pool_create(2, &pool, &e), &e);
+    for (int t = 0; t < RDG_COUNTOF(types); t++)
+        for (int pattern = 0; pattern < 16; pattern++) check_extremes(types[t], pattern, pool);
+    rdg_pool_destroy(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -432,6 +495,7 @@ int main(void)
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_tensor_get),
         cmocka_unit_test(test_large_activations_leave_the_others_their_bits),
+        cmocka_unit_test(test_integers_hold_the_largest_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,10 @@
 /* Dot products of Q4_K, Q5_K and Q6_K with integer sub-block scales, for AVX-512 VNNI.
  *
  * These formats are what a decode step reads most of, and their sub-block scales are integers: so a block
- * needs one conversion to float instead of one for each quarter. Bytes are multiplied to pairs in 16 bits (63
- * * 127 * 2 fits), pairs times scales are summed in 32 bits (at most 256 * 63 * 127 * 128: fits), all exact.
- * About 45 instructions for 256 weights where the general loop (q8_avx512.c) takes 61. */
+ * needs one conversion to float instead of one for each quarter. No sum can leave its integers, whatever the
+ * file holds: bytes are multiplied to pairs in 16 bits (at most 2 x 63 x 128), pairs times scales are summed
+ * in 32 bits (at most 256 x 63 x 128 x 128, and what Q6_K takes away, 2 x 32 x 2048 x 128). About 45
+ * instructions for 256 weights where the general loop (q8_avx512.c) takes 61. */
 #ifndef RDG_OPS_MATVEC_KQUANT_AVX512_H
 #define RDG_OPS_MATVEC_KQUANT_AVX512_H
 
