@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/sort.h"
 #include "engine/decode.h"
 #include "ops/op.h"
 
@@ -55,16 +56,10 @@ static rdg_err one_run(const cli_timeline_job *j, cli_timeline *t, bool stamps, 
     return err;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static double median(double *x, int64_t n)
 {
-    qsort(x, (size_t)n, sizeof *x, by_value);
-    return n % 2 ? x[n / 2] : 0.5 * (x[n / 2 - 1] + x[n / 2]);
+    rdg_sort_doubles(x, (size_t)n);
+    return rdg_median_sorted(x, (size_t)n);
 }
 
 /* Picking a token stands at the end of each step. */

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/sort.h"
 #include "engine/decode.h"
 #include "graph/gpu_exec.h"
 #include "graph/gpu_load.h"
@@ -83,17 +84,10 @@ typedef struct job {
     json_t *nodes;
 } job;
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static speeds summarise(double *samples, int64_t n)
 {
-    qsort(samples, (size_t)n, sizeof *samples, by_value);
-    return (speeds){n % 2 ? samples[n / 2] : 0.5 * (samples[n / 2 - 1] + samples[n / 2]), samples[0],
-                    samples[n - 1]};
+    rdg_sort_doubles(samples, (size_t)n);
+    return (speeds){rdg_median_sorted(samples, (size_t)n), samples[0], samples[n - 1]};
 }
 
 /* An empty cache of the wanted depth. */

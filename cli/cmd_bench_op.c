@@ -4,13 +4,13 @@
 #include "base/cpu.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "ops/check.h"
 #include "ops/check_data.h"
 #include "ops/cpu_run.h"
 #include "ops/shapes.h"
 #include "profile/roofs_cpu.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct options {
@@ -116,12 +116,6 @@ static void read_all(void *ctx, int thread, int n_threads)
     for (size_t i = 0; i < part; i += 64) p[i]++;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Variants take turns, so that whatever else the machine does falls on all of them. */
 static void time_lanes(job *j)
 {
@@ -140,7 +134,7 @@ static void time_lanes(job *j)
     }
     for (int i = 0; i < j->n_lanes; i++) {
         lane *l = &j->lanes[i];
-        qsort(l->seconds, (size_t)j->n_runs, sizeof *l->seconds, by_value);
+        rdg_sort_doubles(l->seconds, (size_t)j->n_runs);
         l->median = l->seconds[j->n_runs / 2];
         l->p25 = l->seconds[j->n_runs / 4];
         l->p75 = l->seconds[j->n_runs * 3 / 4];

@@ -5,11 +5,11 @@
 #include "engine/session_internal.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/sort.h"
 #include <ridge/evaluate.h>
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char base_magic[8] = {'_', 'l', 'o', 'g', 'i', 't', 's', '_'};
@@ -187,12 +187,6 @@ static rdg_err run_chunk(run *r, const int32_t *tokens, int64_t chunk, rdg_error
     return err;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static double mean_and_stderr(const double *v, int64_t n, double *stderr_out)
 {
     double sum = 0, squares = 0;
@@ -244,7 +238,7 @@ static rdg_err summarise(const run *r, rdg_perplexity_result *out, rdg_error *e)
         out->same_top = (double)same / (double)n;
         for (int64_t i = 0; i < n; i++) v[i] = r->scores[i].kl;
         out->kl_mean = mean_and_stderr(v, n, &out->kl_stderr);
-        qsort(v, (size_t)n, sizeof *v, by_value);
+        rdg_sort_doubles(v, (size_t)n);
         out->kl_median = v[n / 2];
         out->kl_p90 = v[(int64_t)(0.9 * (double)(n - 1))];
         out->kl_p99 = v[(int64_t)(0.99 * (double)(n - 1))];

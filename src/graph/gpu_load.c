@@ -1,18 +1,12 @@
 #include "graph/gpu_load.h"
 #include "base/clock.h"
+#include "base/sort.h"
 #include "format/gguf.h"
 #include "graph/gpu.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { MAX_REPEATS = 64 };
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* One load with the given halves left out. */
 static rdg_err once(rdg_device *d, const rdg_plan *p, rdg_pool *pool, const rdg_upload_options *o,
@@ -59,11 +53,11 @@ rdg_err rdg_gpu_measure_load(rdg_device *d, const rdg_plan *p, rdg_pool *pool, c
         }
     }
     if (rc) return rc;
-    qsort(whole, (size_t)repeats, sizeof *whole, by_value);
-    qsort(reserve, (size_t)repeats, sizeof *reserve, by_value);
-    out->seconds = whole[repeats / 2];
+    rdg_sort_doubles(whole, (size_t)repeats);
+    rdg_sort_doubles(reserve, (size_t)repeats);
+    out->seconds = rdg_median_sorted(whole, (size_t)repeats);
     out->min_seconds = whole[0];
     out->max_seconds = whole[repeats - 1];
-    out->reserve_seconds = reserve[repeats / 2];
+    out->reserve_seconds = rdg_median_sorted(reserve, (size_t)repeats);
     return RDG_OK;
 }

@@ -5,9 +5,9 @@
 #include "base/cpu.h"
 #include "base/mem.h"
 #include "base/pool.h"
+#include "base/sort.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -55,12 +55,6 @@ static double run_once(measurement *m)
     return (double)RDG_MAX(m->end_ns - m->begin_ns, 1) * 1e-9;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Median rate of RUNS runs after one that does not count. */
 static double median_rate(measurement *m)
 {
@@ -82,8 +76,8 @@ static double median_rate(measurement *m)
     }
     run_once(m);
     for (int i = 0; i < RUNS; i++) seconds[i] = run_once(m);
-    qsort(seconds, RUNS, sizeof *seconds, compare_doubles);
-    return m->amount / seconds[RUNS / 2];
+    rdg_sort_doubles(seconds, RUNS);
+    return m->amount / rdg_median_sorted(seconds, RUNS);
 }
 
 /* Four times the last-level cache, at least 384 MiB; at most 1 GiB (virtual machines report the cache of the

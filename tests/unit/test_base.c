@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/pool.h"
 #include "base/rng.h"
+#include "base/sort.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -178,10 +180,13 @@ typedef struct rounds {
 static void count_rounds(void *ctx, int thread, int n_threads)
 {
     rounds *r = ctx;
-    (void)thread;
+    static const char soon[1000];
     for (int i = 0; i < ROUNDS; i++) {
+        rdg_pool_ahead ahead = {soon, soon + sizeof soon};
+        if (i % 20 == thread) /* long enough that the others fall asleep at the barrier */
+            nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
         atomic_fetch_add(&r->counter, 1);
-        rdg_pool_barrier(r->pool, NULL);
+        rdg_pool_barrier(r->pool, i % 2 ? &ahead : NULL);
         if (atomic_load(&r->counter) != (i + 1) * n_threads) atomic_fetch_add(&r->wrong, 1);
         rdg_pool_barrier(r->pool, NULL);
     }
@@ -205,6 +210,16 @@ static void barrier_holds(void **state)
     rdg_pool *p;
     assert_int_equal(rdg_pool_create(0, &p, &e), RDG_E_ARGUMENT);
     assert_int_equal(rdg_pool_create(5000, &p, &e), RDG_E_ARGUMENT);
+}
+
+static void medians(void **state)
+{
+    (void)state;
+    double v[] = {3, -1, 7, 2};
+    rdg_sort_doubles(v, 4);
+    assert_true(v[0] == -1 && v[1] == 2 && v[2] == 3 && v[3] == 7);
+    assert_true(rdg_median_sorted(v, 4) == 2.5 && rdg_median_sorted(v, 3) == 2 &&
+                rdg_median_sorted(v, 1) == -1);
 }
 
 /* The vectors that its authors give. */
@@ -260,6 +275,7 @@ int main(void)
         cmocka_unit_test(barrier_holds),
         cmocka_unit_test(rng_is_reproducible),
         cmocka_unit_test(philox_known_answers),
+        cmocka_unit_test(medians),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
