@@ -119,23 +119,13 @@ static rdg_err take_conversation(chat *h, const char *path, const char *text, si
     return err;
 }
 
-static bool is_state(const char *path)
-{
-    char magic[8] = {0};
-    FILE *f = fopen(path, "rb");
-    if (!f) return false;
-    size_t n = fread(magic, 1, sizeof magic, f);
-    fclose(f);
-    return n == sizeof magic && !memcmp(magic, "RDGSTATE", sizeof magic);
-}
-
 /* A conversation, or a state with one as its note. The next reply looks for itself what of the state it can
  * use. */
 static rdg_err do_load(chat *h, const char *path, rdg_error *e)
 {
     char *text = NULL;
     size_t n = 0;
-    bool state = is_state(path);
+    bool state = cli_begins_with(path, "RDGSTATE");
     rdg_err err = state ? rdg_session_load_state(h->session, path, &text, &n, e)
                         : rdg_file_read(path, CONVERSATION_LIMIT_BYTES, false, &text, &n, e);
     if (!err && state && n == 0)

@@ -223,6 +223,17 @@ rdg_err cli_read_text(const char *text, const char *path, char **out, size_t *n,
     return *out ? RDG_OK : rdg_fail(e, RDG_E_NOMEM, "no memory for the text");
 }
 
+bool cli_begins_with(const char *path, const char *magic)
+{
+    char start[16];
+    size_t n = strlen(magic);
+    FILE *f = n <= sizeof start ? fopen(path, "rb") : NULL;
+    if (!f) return false;
+    bool same = fread(start, 1, n, f) == n && !memcmp(start, magic, n);
+    fclose(f);
+    return same;
+}
+
 rdg_err cli_parse_ids(const char *text, int32_t **ids, size_t *n, rdg_error *e)
 {
     size_t cap = 0;

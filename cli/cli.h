@@ -1,6 +1,7 @@
 /* The frame of the command line: one table of commands, one table of options per command. The tables drive
- * parsing,
- * --help and the man page, so they cannot disagree. Only cli/ prints, reads the environment or exits. */
+ * parsing, --help and the man page, so they cannot disagree. Only cli/ prints, reads the environment or
+ * exits.
+ */
 #ifndef RDG_CLI_CLI_H
 #define RDG_CLI_CLI_H
 
@@ -108,7 +109,8 @@ json_t *cli_str(const char *s, size_t n); /* a JSON string; bytes that are not U
 /* Flushes stdout; EXIT_FAILED with a message if that fails (full disk, closed pipe). */
 int cli_finish_stdout(cli *c);
 
-int cli_threads(const cli *c); /* -t, or the physical cores */
+int cli_threads(const cli *c);                             /* -t, or the physical cores */
+bool cli_begins_with(const char *path, const char *magic); /* false for what cannot be read */
 /* "-p TEXT" or "-f FILE" (- = stdin): the text, owned by the caller. */
 rdg_err cli_read_text(const char *text, const char *path, char **out, size_t *n, rdg_error *e);
 const char *cli_bytes(double bytes, char *buf, size_t n); /* "4.92 GB" */

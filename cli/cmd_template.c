@@ -105,16 +105,6 @@ static bool parse_now(const char *s, rdg_template_time *t)
            t->minute < 60 && t->second >= 0 && t->second < 60;
 }
 
-static bool is_gguf(const char *path)
-{
-    char magic[4] = {0};
-    FILE *f = fopen(path, "rb");
-    if (!f) return false;
-    size_t n = fread(magic, 1, sizeof magic, f);
-    fclose(f);
-    return n == sizeof magic && !memcmp(magic, "GGUF", sizeof magic);
-}
-
 /* The compiled template, and bos and eos as the model has them. */
 static rdg_err load(cli *c, const char *path, const char *name, rdg_template **t, char **bos, char **eos,
                     rdg_error *e)
@@ -124,7 +114,7 @@ static rdg_err load(cli *c, const char *path, const char *name, rdg_template **t
     char *text = NULL;
     size_t n;
     rdg_err err;
-    if (is_gguf(path)) {
+    if (cli_begins_with(path, "GGUF")) {
         err = rdg_gguf_open(path, &c->log, &g, e);
         if (!err) err = cli_template_of_model(g, name, t, e);
         if (!err) err = rdg_tokenizer_create(g, &c->log, &tokenizer, e);

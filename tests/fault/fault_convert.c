@@ -3,7 +3,6 @@
 #include "../support/support.h"
 #include "../support/fault.h"
 
-#include <dirent.h>
 #include <unistd.h>
 
 static char dir[] = "/tmp/ridge-fault-XXXXXX";
@@ -24,16 +23,6 @@ static int teardown(void **state)
     return rmdir(dir);
 }
 
-static int files_in_dir(void)
-{
-    int n = 0;
-    DIR *d = opendir(dir);
-    assert_non_null(d);
-    for (struct dirent *f; (f = readdir(d));) n += f->d_name[0] != '.';
-    closedir(d);
-    return n;
-}
-
 /* Returns how many calls of this kind a conversion makes. */
 static int every_fault(const char *model, int type, fault_kind kind, rdg_err expected)
 {
@@ -52,7 +41,7 @@ static int every_fault(const char *model, int type, fault_kind kind, rdg_err exp
         assert_int_equal(fault_live(), live);
         if (!failed) {
             assert_ok(err, &e);
-            assert_int_equal(files_in_dir(), 1);
+            assert_int_equal(files_in(dir), 1);
             unlink(out_path);
             return n - 1;
         }
@@ -62,7 +51,7 @@ static int every_fault(const char *model, int type, fault_kind kind, rdg_err exp
         assert_int_equal(err, expected);
         assert_int_equal(e.code, expected);
         assert_true(e.message[0] != 0);
-        assert_int_equal(files_in_dir(), 0);
+        assert_int_equal(files_in(dir), 0);
     }
 }
 

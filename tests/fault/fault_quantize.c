@@ -46,16 +46,6 @@ static int teardown(void **state)
     return rmdir(dir);
 }
 
-static int files_in_dir(void)
-{
-    int n = 0;
-    DIR *d = opendir(dir);
-    assert_non_null(d);
-    for (struct dirent *f; (f = readdir(d));) n += f->d_name[0] != '.';
-    closedir(d);
-    return n;
-}
-
 static void every_fault(fault_kind kind, rdg_err expected, uint64_t split_bytes)
 {
     static const float sums[256 * 3] = {1}, counts[3] = {1, 0, 1};
@@ -92,7 +82,7 @@ static void every_fault(fault_kind kind, rdg_err expected, uint64_t split_bytes)
         assert_true(e.message[0] != '\0');
         assert_null(r.tensors);
         assert_int_equal(fault_live(), live);
-        assert_int_equal(files_in_dir(), 1);
+        assert_int_equal(files_in(dir), 1);
     }
     print_message("%d faults\n", n - 1);
     assert_true(n > (kind == FAULT_ALLOC ? 20 : kind == FAULT_WRITE ? 2 : 1));

@@ -4,7 +4,6 @@
 #include "../support/support.h"
 #include "../support/fault.h"
 
-#include <dirent.h>
 #include <unistd.h>
 
 static char dir[] = "/tmp/ridge-fault-XXXXXX";
@@ -28,16 +27,6 @@ static int teardown(void **state)
     unlink(model_path);
     unlink(state_path);
     return rmdir(dir);
-}
-
-static int files_in_dir(void)
-{
-    int n = 0;
-    DIR *d = opendir(dir);
-    assert_non_null(d);
-    for (struct dirent *f; (f = readdir(d));) n += f->d_name[0] != '.';
-    closedir(d);
-    return n;
 }
 
 static rdg_err open_session(rdg_session **s, rdg_error *e)
@@ -88,10 +77,10 @@ static void saving(void **state)
 {
     (void)state;
     assert_true(fault_each(FAULT_ALLOC, save, NULL) > 50);
-    assert_int_equal(files_in_dir(), 2);
+    assert_int_equal(files_in(dir), 2);
     assert_true(fault_each(FAULT_IO, save, NULL) > 5);
     assert_true(fault_each(FAULT_WRITE, save, NULL) > 0);
-    assert_int_equal(files_in_dir(), 2);
+    assert_int_equal(files_in(dir), 2);
 }
 
 static void restoring(void **state)

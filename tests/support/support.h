@@ -4,6 +4,7 @@
 
 #include <ridge/error.h>
 
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,6 +33,16 @@ static inline void check_error(rdg_err err, rdg_err expected, const rdg_error *e
                 rdg_err_name(err), rdg_err_name(expected), rdg_err_name(e->code), e->message,
                 part ? part : "");
     _fail(file, line);
+}
+
+static inline int files_in(const char *dir)
+{
+    int n = 0;
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    for (struct dirent *f; (f = readdir(d));) n += f->d_name[0] != '.';
+    closedir(d);
+    return n;
 }
 
 #endif

@@ -31,16 +31,6 @@ static const char *at(const char *name)
     return p;
 }
 
-static int files_in_dir(void)
-{
-    int n = 0;
-    DIR *d = opendir(dir);
-    assert_non_null(d);
-    for (struct dirent *f; (f = readdir(d));) n += f->d_name[0] != '.';
-    closedir(d);
-    return n;
-}
-
 static int setup(void **state)
 {
     uint64_t seed = (uint64_t)time(NULL);
@@ -179,9 +169,9 @@ static void recipe_bytes_and_metadata(void **state)
     (void)state;
     write_model(at("in.gguf"), 0);
     dry.dry_run = true;
-    int n_files = files_in_dir();
+    int n_files = files_in(dir);
     assert_ok(rdg_quantize_file(at("in.gguf"), NULL, &dry, &d, &e), &e);
-    assert_int_equal(files_in_dir(), n_files);
+    assert_int_equal(files_in(dir), n_files);
     assert_ok(rdg_quantize_file(at("in.gguf"), at("out.gguf"), &p, &r, &e), &e);
     assert_int_equal(r.n_tensors, RDG_COUNTOF(tensors));
     assert_int_equal(r.bytes_out, d.bytes_out);
@@ -315,7 +305,7 @@ static void importance_goes_to_its_expert(void **state)
     rdg_imatrix_destroy(m);
 
     /* sizes that do not fit, and a matrix of another model */
-    int n_files = files_in_dir();
+    int n_files = files_in(dir);
     assert_ok(rdg_imatrix_create(&m, &e), &e);
     assert_ok(rdg_imatrix_add(m, "blk.0.attn_v.weight", 256, 1, sums, counts, &e), &e);
     p.imatrix = m;
@@ -328,7 +318,7 @@ static void importance_goes_to_its_expert(void **state)
     assert_error(rdg_quantize_file(at("in.gguf"), at("bad.gguf"), &p, NULL, &e), RDG_E_ARGUMENT, &e,
                  "another model");
     rdg_imatrix_destroy(m);
-    assert_int_equal(files_in_dir(), n_files);
+    assert_int_equal(files_in(dir), n_files);
 }
 
 static void quantised_input(void **state)
@@ -347,10 +337,10 @@ static void quantised_input(void **state)
     rdg_quantize_result_finish(&r);
     p.recipe = RDG_RECIPE_Q4_K_S;
     unlink(at("q4.gguf"));
-    int n_files = files_in_dir();
+    int n_files = files_in(dir);
     assert_error(rdg_quantize_file(at("q8.gguf"), at("q4.gguf"), &p, NULL, &e), RDG_E_UNSUPPORTED, &e,
                  "quantised already");
-    assert_int_equal(files_in_dir(), n_files);
+    assert_int_equal(files_in(dir), n_files);
     p.allow_requantise = true;
     assert_ok(rdg_quantize_file(at("q8.gguf"), at("q4.gguf"), &p, NULL, &e), &e);
     assert_ok(rdg_gguf_open(at("q4.gguf"), NULL, &g, &e), &e);
@@ -406,11 +396,11 @@ static void failures_leave_nothing(void **state)
     rdg_error e = {0};
     (void)state;
     write_model(at("in.gguf"), 0);
-    int n_files = files_in_dir();
+    int n_files = files_in(dir);
     p.log = &log;
     assert_error(rdg_quantize_file(at("in.gguf"), at("never.gguf"), &p, NULL, &e), RDG_E_CANCELLED, &e,
                  "cancelled");
-    assert_int_equal(files_in_dir(), n_files);
+    assert_int_equal(files_in(dir), n_files);
     p.log = NULL;
     assert_error(rdg_quantize_file(at("in.gguf"), at("in.gguf"), &p, NULL, &e), RDG_E_ARGUMENT, &e,
                  "input and output");
@@ -443,7 +433,7 @@ static void failures_leave_nothing(void **state)
     fclose(f);
     assert_error(rdg_quantize_file(at("in.gguf"), at("never.gguf"), &p, NULL, &e), RDG_E_MALFORMED, &e,
                  "tensor 'blk.0.attn_q.weight': row 90 column 17");
-    assert_int_equal(files_in_dir(), n_files);
+    assert_int_equal(files_in(dir), n_files);
 }
 
 /* Many groups, several bad rows: always the first one is named. */
