@@ -1,11 +1,12 @@
 /* State files: what a session held, so that it can go on elsewhere or later. All numbers little-endian.
  *
- *   header   128 bytes, see rdg_state_head and the offsets in state.c
- *   tokens   i32 [n_tokens]
- *   logits   f32 [n_logits], of the last token
- *   note     note_bytes bytes for whoever saved it
- *   records  n_records times: 32 bytes of header (rdg_state_record), then n_heads x n_positions cache rows of
- * the type of its kind, one head after the other, positions rising trailer  XXH64 of all bytes before it
+ * - header: 128 bytes, see rdg_state_head and the offsets in state.c
+ * - tokens: i32 [n_tokens]
+ * - logits: f32 [n_logits], of the last token
+ * - note: note_bytes bytes for whoever saved it
+ * - records, n_records times: 32 bytes of header (rdg_state_record), then n_heads x n_positions cache rows of
+ *   the type of its kind, one head after the other, positions rising
+ * - trailer: XXH64 of all bytes before it
  *
  * A cache keeps position p in slot p mod n_slots; the file knows positions only, so that it fits sessions
  * with another context or batch. The checksum finds accidents, not malice: bounds never rely on it. */

@@ -1,16 +1,20 @@
 /* sample: one token from a row of logits, for a named random number.
  *
- * logits  F32 [n]        -inf: never picked
- * draw    I32 [3]        seed (low, high word) and step: the same three give the same token
- * id      I32 [1]  out   the token; RDG_SAMPLE_BROKEN: a logit is NaN or +inf; RDG_SAMPLE_NOTHING: all are
- * -inf
+ * - logits: F32 [n]; -inf is never picked
+ * - draw: I32 [3], seed (low, high word) and step: the same three give the same token
+ * - id, out: I32 [1], the token; RDG_SAMPLE_BROKEN if a logit is NaN or +inf, RDG_SAMPLE_NOTHING if all are
+ *   -inf
  *
  * temperature <= 0: the largest logit, the first of equals. Otherwise, with the logits in falling order and
- * equal ones by rising id, these cuts are made in turn: top_k > 0   the first top_k stay top_p < 1   of
- * those, the shortest row from the front with a weight w(1) of at least top_p of them all; at least one min_p
- * > 0   of those, the ones with max - logit <= -ln(min_p), in f32 and of what is left, in rising order of
- * ids, the first token is picked with which the sum of the weights w(T) exceeds the random number, uniform
- * below their total.
+ * equal ones by rising id, these cuts are made in turn:
+ *
+ * - top_k > 0: the first top_k stay
+ * - top_p < 1: of those, the shortest row from the front with a weight w(1) of at least top_p of them all; at
+ *   least one
+ * - min_p > 0: of those, the ones with max - logit <= -ln(min_p), in f32
+ *
+ * Of what is left, in rising order of ids, the first token is picked with which the sum of the weights w(T)
+ * exceeds the random number, uniform below their total.
  *
  * w(T) = 2^-y with y = (max - logit) * (log2(e) / T), the difference, the quotient and the product each
  * rounded to f32. Versions compute w as an integer, floor(2^38 w) up to an error of 2^-30 of it
