@@ -98,7 +98,11 @@ rdg_err rdg_file_read(const char *path, size_t limit_bytes, bool allow_stdin, ch
     rdg_buf_init(&b);
     int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return rdg_fail_errno(e, RDG_E_IO, errno, "cannot open '%s'", path);
-    if (!is_stdin && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+    if (!is_stdin && fstat(fd, &st) != 0) {
+        err = rdg_fail_errno(e, RDG_E_IO, errno, "cannot stat '%s'", path);
+        goto done;
+    }
+    if (!is_stdin && S_ISDIR(st.st_mode)) {
         err = rdg_fail(e, RDG_E_IO, "'%s' is a directory, a file is needed", path);
         goto done;
     }

@@ -69,8 +69,16 @@ static void writes(void **state)
     assert_true(every_fault("phi3-long", RDG_RECIPE_Q8_0, FAULT_SYNC, RDG_E_IO) > 0);
 }
 
+/* Opening, measuring, mapping and reading each file of the folder, and what belongs to the output. */
+static void system_calls(void **state)
+{
+    (void)state;
+    assert_true(every_fault("phi3-long", RDG_RECIPE_Q8_0, FAULT_IO, RDG_E_IO) > 10);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(allocations), cmocka_unit_test(writes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(allocations), cmocka_unit_test(writes),
+                                       cmocka_unit_test(system_calls)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

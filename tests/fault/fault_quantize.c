@@ -116,12 +116,20 @@ static void nth_sync(void **state)
     every_fault(FAULT_SYNC, RDG_E_IO, 600);
 }
 
+static void nth_system_call(void **state)
+{
+    (void)state;
+    every_fault(FAULT_IO, RDG_E_IO, 0);
+    every_fault(FAULT_IO, RDG_E_IO, 600);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nth_allocation),
         cmocka_unit_test(nth_write),
         cmocka_unit_test(nth_sync),
+        cmocka_unit_test(nth_system_call),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
