@@ -71,7 +71,8 @@ typedef struct cli_sampling {
         CLI_SAMPLING_ROW(S, M, bias, "--logit-bias", "ID=B", CLI_LIST, 0, 0,                                 \
                          "add B to a token's logit; may be repeated"),                                       \
         CLI_SAMPLING_ROW(S, M, order, "--samplers", "LIST", CLI_STRING, 0, 0,                                \
-                         "order of the stages, separated by ';'")
+                         "order of the stages (default: "                                                    \
+                         "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature)")
 
 rdg_err cli_make_sampler(cli *c, const cli_sampling *o, const rdg_model *m, rdg_sampler **out, rdg_error *e);
 

@@ -58,8 +58,8 @@ typedef struct rdg_template_result {
     size_t n_input_spans;
 } rdg_template_result;
 
-/* ARGUMENT when the template refuses the conversation (raise_exception), MALFORMED for errors in the template
- * or the JSON, UNSUPPORTED and LIMIT as above. Messages name the template's line. *out is empty on failure.
+/* UNSUPPORTED when the template refuses the conversation (raise_exception) or as above, MALFORMED for errors
+ * in the template or the JSON, LIMIT as above. Messages name the template's line. *out is empty on failure.
  */
 rdg_err rdg_template_render(const rdg_template *t, const rdg_template_input *in, rdg_template_result *out,
                             rdg_error *e);

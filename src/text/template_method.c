@@ -268,7 +268,7 @@ METHOD(g_raise)
     (void)self;
     (void)out;
     if (!tpl_bind(r, "raise_exception", args, "message!", v) || !tpl_str_of(r, &v[0], &s)) return false;
-    return tpl_fail(r, RDG_E_ARGUMENT, "the template refuses the conversation: %.*s",
+    return tpl_fail(r, RDG_E_UNSUPPORTED, "the template refuses the conversation: %.*s",
                     (int)RDG_MIN(s.n, (size_t)600), s.p);
 }
 

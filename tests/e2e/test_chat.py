@@ -79,6 +79,8 @@ class Template(Chat):
         self.assertIn("none.jinja", self.ridge("template", "none.jinja", "--messages", "m.json", code=e2e.FAILED).err)
         self.write("broken.jinja", b"\n{% for %}")
         self.assertIn("2", self.ridge("template", "broken.jinja", "--messages", "m.json", code=REJECTED).err)
+        self.write("refuses.jinja", b"{{ raise_exception('roles must alternate') }}")
+        self.assertIn("roles must alternate", self.ridge("template", "refuses.jinja", "--messages", "m.json", code=REJECTED).err)
         self.write("half.json", b'{"messages": [')
         self.ridge("template", "chatml.jinja", "--messages", "half.json", code=REJECTED)
 

@@ -209,7 +209,7 @@ static void test_messages(void **state)
     expect_error("{{ messages.append(1) }}", RDG_E_UNSUPPORTED, "append");
     expect_error("\n\n{{ nothing.at_all }}", RDG_E_MALFORMED, "line 3: 'nothing' is undefined");
     expect_error("{{ messages[0].x.y }}", RDG_E_MALFORMED, "no attribute 'x'");
-    expect_error("{{ raise_exception('no\nway') }}", RDG_E_ARGUMENT, "refuses the conversation: no way");
+    expect_error("{{ raise_exception('no\nway') }}", RDG_E_UNSUPPORTED, "refuses the conversation: no way");
     expect_error("{% for x in messages %}", RDG_E_MALFORMED, "endfor");
     expect_error("{{ 'a", RDG_E_MALFORMED, "not closed");
     expect_error("{# a", RDG_E_MALFORMED, "not closed");
