@@ -124,14 +124,12 @@ void cli_timeline_print(const cli_timeline *t, bool every_token)
 {
     const rdg_timeline_summary *s = &t->sum;
     double span = (double)s->span_ns, n = (double)s->n_steps;
-    printf("  timeline %lld tokens, %.1f launches a token (%.1f of them wait for those before), %.3f ms from "
-           "the "
-           "first to the last\n",
+    printf("  timeline %lld tokens, %.1f launches a token (%.1f of them wait for those before), "
+           "%.3f ms from the first to the last\n",
            (long long)s->n_steps, (double)s->n_spans / n, (double)s->n_ordered / n, span * 1e-6);
     printf(
-        "    idle %.2f %% by timestamps: %.2f %% between launches of a token (%.1f us a token), %.2f %% "
-        "between "
-        "tokens (%.1f us each, largest %.1f us)\n",
+        "    idle %.2f %% by timestamps: %.2f %% between launches of a token (%.1f us a token), "
+        "%.2f %% between tokens (%.1f us each, largest %.1f us)\n",
         (double)(s->idle_inside_ns + s->idle_between_ns) / span * 100, (double)s->idle_inside_ns / span * 100,
         (double)s->idle_inside_ns / n * 1e-3, (double)s->idle_between_ns / span * 100,
         s->n_steps > 1 ? (double)s->idle_between_ns / (n - 1) * 1e-3 : 0.0, (double)s->largest_gap_ns * 1e-3);

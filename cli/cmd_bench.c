@@ -334,14 +334,12 @@ static json_t *load_json(const rdg_load_times *t)
 static void print_load(const rdg_load_times *t)
 {
     double gb = (double)t->bytes / 1e9;
-    printf("  load    %6.3f GB in %.3f s (%.3f … %.3f), %.3f s of it for buffers: %.1f GB/s = %.0f %% of the "
-           "slower "
-           "half\n",
+    printf("  load    %6.3f GB in %.3f s (%.3f … %.3f), %.3f s of it for buffers: "
+           "%.1f GB/s = %.0f %% of the slower half\n",
            gb, t->seconds, t->min_seconds, t->max_seconds, t->reserve_seconds, gb / t->seconds,
            slower_half(t) / t->seconds * 100);
-    printf("          reading alone %.1f GB/s (%.1f with rows turned), copying alone %.1f GB/s; %d threads, "
-           "from the "
-           "%s\n",
+    printf("          reading alone %.1f GB/s (%.1f with rows turned), copying alone %.1f GB/s; "
+           "%d threads, from the %s\n",
            gb / t->read_seconds, gb / t->fill_seconds, gb / t->copy_seconds, t->n_threads,
            t->from_map ? "map" : "file");
 }
@@ -545,19 +543,20 @@ const cli_command cmd_bench = {
     .summary = "prefill and decode speed, with the share of the measured bandwidth",
     .usage = "MODEL",
     .description =
-        "Random tokens through the model: a warm-up, then the median and spread of several "
-        "repetitions. Decode is\n"
-        "set against the read bandwidth measured on this device in the same run.\n\n"
-        "--load loads the weights to a GPU again and again (page cache warm), each time followed by\n"
-        "reading without copying and copying without reading, by the same threads through the same\n"
-        "staging memory. In JSON: load{bytes, seconds{median,min,max}, reserve_seconds (making the\n"
+        "Random tokens through the model: a warm-up, then the median and spread of several repetitions.\n"
+        "Decode is set against the read bandwidth measured on this device in the same run.\n\n"
+        "--load loads the weights to a GPU again and again (page cache warm, at most 64 times), each\n"
+        "time followed by reading without copying and copying without reading, by the same threads\n"
+        "through the same staging memory. In JSON: load{bytes, seconds{median,min,max}, reserve_seconds "
+        "(making the\n"
         "buffers, part of seconds), bytes_per_second, read_bytes_per_second, fill_bytes_per_second\n"
         "(reading with rows laid out for the kernels), copy_bytes_per_second, fraction_of_slower\n"
         "(of the slower of reading and copying), n_threads, staging_bytes, from_map (read from the map\n"
         "rather than with system calls, which proved slower)}.\n\n"
-        "--timeline decodes with timestamps at both ends of every launch and says how much of the time\n"
-        "between the first and the last the device was idle: between the launches of a token, and between\n"
-        "tokens. Launches that run side by side count once. A launch counts as busy from the moment the\n"
+        "--timeline decodes, at most 32 times, with timestamps at both ends of every launch and says how\n"
+        "much of the time between the first and the last the device was idle: between the launches of a\n"
+        "token, and between tokens. Launches that run side by side count once. A launch counts as busy from "
+        "the moment the\n"
         "device comes to it, so its way to the cores is not seen; \"at most\" adds what an empty launch\n"
         "takes for each one that waits for others. The timestamps stretch the gaps: their cost is measured\n"
         "beside it, and the last line sets the launches against a token without them. FILE is a trace for\n"

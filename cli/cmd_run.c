@@ -338,9 +338,8 @@ const cli_command cmd_run = {
         "Generates text token by token. The same seed gives the same text, whatever the number of threads. A "
         "model without a tokenizer takes token ids (--tokens) and prints token ids.\n\n"
         "--save-state keeps the tokens and the KV cache in a file; a later run with --load-state goes on "
-        "from there "
-        "without evaluating them again. It needs the same model file and --kv-type; the context may be "
-        "another one.",
+        "from there without evaluating them again. It needs the same model file and --kv-type; the "
+        "context may be another one.",
     .options = table,
     .defaults = &defaults,
     .options_bytes = sizeof defaults,

@@ -30,7 +30,7 @@ typedef struct rdg_timeline {
     size_t n_steps, cap_first;
 } rdg_timeline;
 
-/* A step of n spans, whose memory the caller then fills. NULL: no memory. */
+/* A step of n > 0 spans, whose memory the caller then fills. NULL: no memory. */
 rdg_span *rdg_timeline_add_step(rdg_timeline *t, size_t n);
 void rdg_timeline_finish(rdg_timeline *t);
 
@@ -43,8 +43,7 @@ rdg_timeline_step rdg_timeline_step_at(const rdg_timeline *t, size_t i);
 
 typedef struct rdg_timeline_summary {
     int64_t n_steps, n_spans, n_ordered, n_early;
-    int64_t
-        n_odd; /* spans that end before they begin, or end before an earlier one of their step: must be 0 */
+    int64_t n_odd; /* spans that end before they begin or before an earlier one of their step: must be 0 */
     int64_t span_ns, busy_ns, idle_inside_ns, idle_between_ns; /* span = busy + both idle times */
     int64_t largest_gap_ns;                                    /* between steps */
     int n_lanes;
