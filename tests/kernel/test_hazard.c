@@ -1,6 +1,6 @@
-/* A command list with a mistake that only a validation layer can see: a copy reads what a fill wrote, without a barrier
- * between them. test_validation.py shows with it that the layer is there and speaks up. With "clean" the barrier is in
- * place. Exit code 77: no device. Usage: test_hazard clean|planted */
+/* A command list with a mistake that only a validation layer can see: a copy reads what a fill wrote, without
+ * a barrier between them. test_validation.py shows with it that the layer is there and speaks up. With
+ * "clean" the barrier is in place. Exit code 77: no device. Usage: test_hazard clean|planted */
 #include "device/device.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* Times picking a token on a device, beside greedy: what sampling adds to a decode step. Not a test.
  * Usage: tune_sample [DEVICE [LOGITS]] */
 #include "base/rng.h"
+#include "base/sort.h"
 #include "ops/sample/sample_step.h"
 
 #include <stdio.h>
@@ -34,12 +35,6 @@ static rdg_list *record(const rdg_gpu_dispatch *d, int n)
     return l;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Microseconds a call, the median over lists; the next list is always submitted already, so that clocks stay
  * up. */
 static double time_calls(const rdg_gpu_dispatch *d, int n)
@@ -58,8 +53,8 @@ static double time_calls(const rdg_gpu_dispatch *d, int n)
     need(rdg_event_wait(dev, done[(WARM + SAMPLES) % 2], -1, &error));
     rdg_list_destroy(l[0]);
     rdg_list_destroy(l[1]);
-    qsort(us, SAMPLES, sizeof *us, by_value);
-    return us[SAMPLES / 2];
+    rdg_sort_doubles(us, SAMPLES);
+    return rdg_median_sorted(us, SAMPLES);
 }
 
 int main(int argc, char **argv)

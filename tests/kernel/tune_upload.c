@@ -40,8 +40,7 @@ int main(int argc, char **argv)
     int rc = 1;
     if (argc < 2) return 2;
     if (rdg_model_load(argv[1], NULL, &m, &e) || rdg_model_build_plan(m, &po, true, &p, &e) ||
-        rdg_device_open(argc > 2 ? argv[2] : "vulkan", NULL, &d, &e) ||
-        rdg_pool_create(16, &pool, &e)) {
+        rdg_device_open(argc > 2 ? argv[2] : "vulkan", NULL, &d, &e) || rdg_pool_create(16, &pool, &e)) {
         printf("%s\n", e.message);
         goto done;
     }
