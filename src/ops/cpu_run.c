@@ -3,13 +3,15 @@
 
 /* A thread begins with items of its own, in one run: memory is read fastest in long ones, and it can be asked
  * for before they may be started. The rest is handed out in chunks that shrink with what is left, so that a
- * thread that was held up for a while leaves its share to the others. */
-enum { REST_PART = 16, LEAST_CHUNK = 2 /* of a stream */ };
+ * thread that was held up for a while leaves its share to the others: a sixteenth with two threads, more with
+ * more of them, since the slowest is slower then (shared cores, other programs), up to half. */
+enum { REST_PER_THREAD = 32, REST_THREADS = 16, LEAST_CHUNK = 2 /* of a stream */ };
 
 static int64_t own_items(int64_t n_items, int n_threads)
 {
     int64_t share = n_items / n_threads;
-    return n_threads == 1 ? n_items : share - rdg_div_up(share, REST_PART);
+    return n_threads == 1 ? n_items
+                          : share - rdg_div_up(share * RDG_MIN(n_threads, REST_THREADS), REST_PER_THREAD);
 }
 
 /* Only the last phase is of all calls: what comes before is the same for each. */
