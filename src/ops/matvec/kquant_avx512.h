@@ -11,12 +11,16 @@
 #include "ops/matvec/unpack_avx512.h"
 #include "ops/matvec/q8.h"
 
-/* What a stream will need next. The hardware follows a stream within a page; several streams it follows
- * better than one, and they need less reach. Past the end of the weights a prefetch does nothing. */
+/* What a stream will need next. The hardware follows a stream within a page; several streams it follows better
+ * than one, and they need less reach. A weight is used once a token: with streams it goes past the second-level
+ * cache. Past the end of the weights a prefetch does nothing. */
 RDG_INLINE void rdg_q8_prefetch_avx512(const uint8_t *p, int bytes, int n_streams)
 {
     for (int k = 0; k < bytes; k += 64)
-        _mm_prefetch((const char *)p + (n_streams > 1 ? 3072 : 4096) + k, _MM_HINT_T0);
+        if (n_streams > 1)
+            _mm_prefetch((const char *)p + 3072 + k, _MM_HINT_NTA);
+        else
+            _mm_prefetch((const char *)p + 4096 + k, _MM_HINT_T0);
 }
 
 /* One block: four registers of weights, the scale of each 16-bit pair of them, and what the minima multiply.
