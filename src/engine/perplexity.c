@@ -8,6 +8,7 @@
 #include "base/sort.h"
 #include <ridge/evaluate.h>
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -105,6 +106,36 @@ typedef struct run {
     const unsigned char *base_nll; /* the f32 trailer of the base, or NULL */
 } run;
 
+/* Rows of the base file, which are only 4-byte aligned behind header and tokens: always even, so u16 access
+ * is fine. */
+static const uint16_t *base_rows(const run *r, int64_t chunk)
+{
+    int32_t total;
+    memcpy(&total, r->base.data + 16, 4);
+    return (const uint16_t *)(r->base.data + BASE_HEADER_BYTES + (size_t)total * (size_t)r->n_ctx * 4) +
+           chunk * r->n_rows * r->row_words;
+}
+
+/* A scale that is no number would make the divergence one that is none. */
+static rdg_err check_base_values(const run *r, rdg_error *e)
+{
+    const uint16_t *row = base_rows(r, 0);
+    for (int64_t i = 0; i < r->n_chunks * r->n_rows; i++, row += r->row_words) {
+        float scale, floor_lp, nll = 0;
+        memcpy(&scale, row, 4);
+        memcpy(&floor_lp, row + 2, 4);
+        if (r->base_nll) memcpy(&nll, r->base_nll + i * 4, 4);
+        /* not above 1 e at the top: what exp() takes stays finite */
+        if (!(scale >= 0 && floor_lp <= 1 && scale * 65535.0f + floor_lp <= 1 && floor_lp >= -FLT_MAX) ||
+            !isfinite(nll))
+            return rdg_fail(e, RDG_E_MALFORMED,
+                            "'%s': the row of scored token %" PRId64
+                            " holds no log-probabilities (scale %g, floor %g)",
+                            r->p->base, i, (double)scale, (double)floor_lp);
+    }
+    return RDG_OK;
+}
+
 static rdg_err open_base(run *r, const int32_t *tokens, rdg_error *e)
 {
     const char *path = r->p->base;
@@ -134,17 +165,7 @@ static rdg_err open_base(run *r, const int32_t *tokens, rdg_error *e)
                         r->base.bytes, need);
     if (memcmp(r->base.data + BASE_HEADER_BYTES, tokens, (size_t)(r->n_chunks * r->n_ctx) * 4) != 0)
         return rdg_fail(e, RDG_E_MALFORMED, "'%s' was made from another text or tokenizer", path);
-    return RDG_OK;
-}
-
-/* Rows of the base file, which are only 4-byte aligned behind header and tokens: always even, so u16 access
- * is fine. */
-static const uint16_t *base_rows(const run *r, int64_t chunk)
-{
-    int32_t total;
-    memcpy(&total, r->base.data + 16, 4);
-    return (const uint16_t *)(r->base.data + BASE_HEADER_BYTES + (size_t)total * (size_t)r->n_ctx * 4) +
-           chunk * r->n_rows * r->row_words;
+    return check_base_values(r, e);
 }
 
 static rdg_err begin_save(run *r, const int32_t *tokens, rdg_error *e)

@@ -100,4 +100,4 @@ def commands():
 
 
 def main():
-    unittest.main(verbosity=2, argv=[sys.argv[0]])
+    unittest.main(verbosity=2)

@@ -1,5 +1,6 @@
 """Input that cannot be used: each says what is wrong, ends with its exit code, and leaves nothing behind."""
 import json
+import math
 import os
 import stat
 import random
@@ -284,6 +285,13 @@ class BadText(e2e.Case):
             with self.subTest(n):
                 self.write("cut.kld", data[:n])
                 self.ridge("perplexity", self.tiny, *few, "--chunks", "2", "--base", "cut.kld", code=REJECTED)
+        scale = 8 + 3 * 4 + 2 * 16 * 4  # of the first row, behind header and tokens
+        for at, value in ((scale, math.nan), (scale, math.inf), (scale, -1), (scale, 1e30), (scale + 4, math.nan),
+                          (scale + 4, -math.inf), (scale + 4, 100), (len(data) - 4, math.nan)):
+            with self.subTest(at=at, value=value):
+                self.write("lies.kld", data[:at] + struct.pack("<f", value) + data[at + 4:])
+                r = self.ridge("perplexity", self.tiny, *few, "--chunks", "2", "--base", "lies.kld", code=REJECTED)
+                self.assertIn("no log-probabilities", r.err)
 
     def test_imatrix_cut_short(self):
         self.ridge("imatrix", self.tiny, "-f", e2e.CALIBRATION, "-c", "16", "--chunks", "1", "-o", "whole.imatrix")
