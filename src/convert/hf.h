@@ -91,6 +91,8 @@ struct rdg_hf {
 
 /* Opens config.json and finds the class. */
 rdg_err rdg_hf_open(rdg_hf *c, const char *dir, const rdg_log *log, rdg_error *e);
+/* The same with the text of config.json at hand. */
+rdg_err rdg_hf_parse(rdg_hf *c, const char *dir, const char *config, size_t n, rdg_error *e);
 void rdg_hf_close(rdg_hf *c);
 /* Sets the keys of the architecture in c->writer. */
 void rdg_hf_read_config(rdg_hf *c);

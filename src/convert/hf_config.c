@@ -200,21 +200,17 @@ static void find_class(rdg_hf *c)
                     rdg_hf_class_list());
 }
 
-rdg_err rdg_hf_open(rdg_hf *c, const char *dir, const rdg_log *log, rdg_error *e)
+static void init(rdg_hf *c, const char *dir, const rdg_log *log)
 {
     memset(c, 0, sizeof *c);
     c->dir = dir;
     c->log = log;
     rdg_arena_init(&c->arena);
-    if (!rdg_is_directory(dir))
-        return rdg_fail(
-            e, rdg_file_exists(dir) ? RDG_E_ARGUMENT : RDG_E_IO,
-            "'%s' is not a folder: a Hugging Face model is a folder with config.json and *.safetensors", dir);
-    char *path = rdg_path_join(dir, "config.json");
-    if (!path) return rdg_fail(e, RDG_E_NOMEM, "no memory for a path");
-    rdg_err err = rdg_json_load(path, NULL, &c->root, e);
-    rdg_free(path);
-    if (err) return err;
+}
+
+static rdg_err open_root(rdg_hf *c, rdg_error *e)
+{
+    rdg_err err;
     /* Multimodal wrappers keep the language model's fields in an object of their own. The root's
      * "architectures" rules. */
     find_class(c);
@@ -226,12 +222,33 @@ rdg_err rdg_hf_open(rdg_hf *c, const char *dir, const rdg_log *log, rdg_error *e
     if (!c->failed && rdg_json_has(c->root, "text_config")) {
         text = json_object_get(c->root, "text_config");
         if (!json_is_object(text))
-            rdg_hf_fail(c, RDG_E_MALFORMED, "%s/config.json: field 'text_config' must be an object", dir);
+            rdg_hf_fail(c, RDG_E_MALFORMED, "%s/config.json: field 'text_config' must be an object", c->dir);
         else
             c->text = text;
     }
     if (c->failed && e) *e = c->error;
     return c->failed;
+}
+
+rdg_err rdg_hf_open(rdg_hf *c, const char *dir, const rdg_log *log, rdg_error *e)
+{
+    init(c, dir, log);
+    if (!rdg_is_directory(dir))
+        return rdg_fail(
+            e, rdg_file_exists(dir) ? RDG_E_ARGUMENT : RDG_E_IO,
+            "'%s' is not a folder: a Hugging Face model is a folder with config.json and *.safetensors", dir);
+    char *path = rdg_path_join(dir, "config.json");
+    if (!path) return rdg_fail(e, RDG_E_NOMEM, "no memory for a path");
+    rdg_err err = rdg_json_load(path, NULL, &c->root, e);
+    rdg_free(path);
+    return err ? err : open_root(c, e);
+}
+
+rdg_err rdg_hf_parse(rdg_hf *c, const char *dir, const char *config, size_t n, rdg_error *e)
+{
+    init(c, dir, NULL);
+    rdg_err err = rdg_json_parse(config, n, "config.json", NULL, &c->root, e);
+    return err ? err : open_root(c, e);
 }
 
 void rdg_hf_close(rdg_hf *c)
