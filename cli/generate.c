@@ -197,9 +197,9 @@ rdg_err cli_generate(const cli_generate_params *p, cli_generation *g, rdg_error 
     g->finish_reason = "length";
     g->on_host = rdg_session_picks_on_host(p->session, p->sampler);
     if (g->on_host)
-        rdg_log_info(p->log, "tokens are picked on the host: %s", g->on_host);
+        rdg_log_debug(p->log, "tokens are picked on the host: %s", g->on_host);
     else
-        rdg_log_info(p->log, "tokens are picked on the device");
+        rdg_log_debug(p->log, "tokens are picked on the device");
     if (p->max_tokens != 0) {
         err = rdg_sampler_pick(p->sampler, rdg_session_logits(p->session, 0), &token, e);
         if (!err) err = rdg_sampler_accept(p->sampler, token, e);

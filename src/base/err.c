@@ -96,6 +96,14 @@ void rdg_log_info(const rdg_log *log, const char *fmt, ...)
     va_end(ap);
 }
 
+void rdg_log_debug(const rdg_log *log, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    log_message(log, RDG_LOG_DEBUG, fmt, ap);
+    va_end(ap);
+}
+
 int rdg_log_progress(const rdg_log *log, const char *what, double done, double total)
 {
     if (!log || !log->progress) return 0;

@@ -15,6 +15,7 @@ rdg_err rdg_fail_prefix(rdg_error *e, rdg_err code, const char *fmt, ...) RDG_PR
 
 void rdg_log_warn(const rdg_log *log, const char *fmt, ...) RDG_PRINTF(2, 3);
 void rdg_log_info(const rdg_log *log, const char *fmt, ...) RDG_PRINTF(2, 3);
+void rdg_log_debug(const rdg_log *log, const char *fmt, ...) RDG_PRINTF(2, 3);
 /* True if the callback asked to stop. log may be NULL. */
 int rdg_log_progress(const rdg_log *log, const char *what, double done, double total);
 

@@ -84,6 +84,11 @@ class Same(e2e.Case):
         r = self.ridge(*story, "--seed", "1", "-v", "--device", "vulkan")
         self.assertIn("tokens are picked on the device", r.err)
 
+    def test_where_tokens_are_picked_is_told_to_who_asks(self):
+        story = ["run", self.tiny, "-p", "Once upon a time", "-n", "2", "--seed", "1"]
+        self.assertNotIn("picked", self.ridge(*story).err)
+        self.assertIn("tokens are picked on the host: the model runs on the processor", self.ridge(*story, "-v").err)
+
     def test_timeline_of_a_gpu(self):
         devices = self.ridge("devices", "--json").json["devices"]
         if not any(d["backend"] == "vulkan" for d in devices):
