@@ -841,6 +841,47 @@ static void test_long_word(void **state)
     rdg_free(text);
 }
 
+/* A token far longer than any buffer one might set aside for a piece (CVE-2025-49847 overflowed such a one).
+ */
+static void test_long_token(void **state)
+{
+    enum { N = 300000 };
+    static const float scores[] = {0, 0, -1, 0};
+    static const int32_t types[] = {RDG_TOKEN_UNKNOWN, RDG_TOKEN_CONTROL, RDG_TOKEN_NORMAL, RDG_TOKEN_BYTE};
+    static const int32_t ids[] = {2, 2};
+    char out[] = "/tmp/ridge-tokenizer-XXXXXX";
+    char *piece = rdg_alloc(N), *text;
+    rdg_gguf_writer *w;
+    rdg_error e = {0};
+    size_t n;
+    (void)state;
+    assert_non_null(piece);
+    memset(piece, 'x', N);
+    rdg_str tokens[] = {{"<unk>", 5}, {"<s>", 3}, {piece, N}, {"<0x0A>", 6}};
+    int fd = mkstemp(out);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_ok(rdg_gguf_writer_create(out, &w, &e), &e);
+    rdg_gguf_set_str(w, "general.architecture", "llama");
+    rdg_gguf_set_str(w, "tokenizer.ggml.model", "llama");
+    rdg_gguf_set_str_array(w, "tokenizer.ggml.tokens", tokens, 4);
+    rdg_gguf_set_array(w, "tokenizer.ggml.scores", RDG_GGUF_FLOAT32, scores, 4);
+    rdg_gguf_set_array(w, "tokenizer.ggml.token_type", RDG_GGUF_INT32, types, 4);
+    assert_ok(rdg_gguf_writer_begin(w, &e), &e);
+    assert_ok(rdg_gguf_writer_finish(w, &e), &e);
+    rdg_gguf_writer_destroy(w);
+    rdg_tokenizer *t = open_tokenizer(out);
+    unlink(out);
+    assert_ok(rdg_detokenize(t, ids, 2, false, &text, &n, &e), &e);
+    assert_int_equal(n, 2 * N);
+    for (size_t i = 0; i < n; i += N) assert_memory_equal(text + i, piece, N);
+    rdg_text_free(text);
+    rdg_str bytes = rdg_token_bytes(t, 2, false);
+    assert_int_equal(bytes.n, N);
+    rdg_tokenizer_destroy(t);
+    rdg_free(piece);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -857,6 +898,7 @@ int main(void)
         cmocka_unit_test(test_no_bos),
         cmocka_unit_test(test_unigram_unknown),
         cmocka_unit_test(test_long_word),
+        cmocka_unit_test(test_long_token),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
