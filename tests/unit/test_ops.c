@@ -19,7 +19,10 @@
 #include "ops/shapes.h"
 #include "quant/quant.h"
 
+#include <ridge/quantize.h>
+
 #include <math.h>
+#include <sys/mman.h>
 
 /* A valid call of the operation, from its default shape; no data. */
 static rdg_op_call valid(const rdg_op *op, const char *shape)
@@ -481,6 +484,46 @@ static void test_integers_hold_the_largest_sums(void **state)
     rdg_pool_destroy(pool);
 }
 
+/* Rows whose first element and first byte are beyond 32 bits (CVE-2026-53923 of another program cut such
+ * numbers off): a table of 2^33 elements in pages that are never made, but for the last row. */
+static void test_rows_beyond_32_bits(void **state)
+{
+    enum { N_COLUMNS = 4096, N_ROWS = 1 << 21 };
+    int32_t ids[2] = {N_ROWS - 1, 0};
+    float values[N_COLUMNS], out[2 * N_COLUMNS];
+    rdg_op_call call = {.op = &rdg_op_embed};
+    rdg_tensor *table = &call.operand[RDG_EMBED_TABLE];
+    rdg_pool *pool;
+    rdg_error e = {0};
+    (void)state;
+    rdg_tensor_init(table, RDG_TYPE_Q8_0, N_COLUMNS, N_ROWS, 1, 1);
+    rdg_tensor_init(&call.operand[RDG_EMBED_IDS], RDG_TYPE_I32, 2, 1, 1, 1);
+    rdg_tensor_init(&call.operand[RDG_EMBED_OUT], RDG_TYPE_F32, N_COLUMNS, 2, 1, 1);
+    size_t row_bytes = (size_t)table->stride[1], bytes = row_bytes * N_ROWS;
+    assert_true(bytes > UINT64_C(1) << 33);
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) skip(); /* a machine that does not lend so many addresses */
+    for (int i = 0; i < N_COLUMNS; i++) values[i] = (float)(i % 255 - 127);
+    assert_ok(rdg_quantise_rows(RDG_TYPE_Q8_0, values, (char *)p + bytes - row_bytes, 1, N_COLUMNS, NULL, &e),
+              &e);
+    table->data = p;
+    call.operand[RDG_EMBED_IDS].data = ids;
+    call.operand[RDG_EMBED_OUT].data = out;
+    ((rdg_embed_params *)call.params.bytes)->scale = 1;
+    assert_ok(rdg_pool_create(1, &pool, &e), &e);
+    for (const rdg_variant *const *v = rdg_op_embed.variants; *v; v++) {
+        if ((*v)->backend != RDG_BACKEND_CPU) continue;
+        memset(out, 0xff, sizeof out);
+        assert_ok(rdg_cpu_run(pool, &call, *v, &e), &e);
+        for (int i = 0; i < N_COLUMNS; i++) {
+            assert_true(fabsf(out[i] - values[i]) <= 1);
+            assert_true(out[N_COLUMNS + i] == 0);
+        }
+    }
+    rdg_pool_destroy(pool);
+    munmap(p, bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -494,6 +537,7 @@ int main(void)
         cmocka_unit_test(test_math),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_tensor_get),
+        cmocka_unit_test(test_rows_beyond_32_bits),
         cmocka_unit_test(test_large_activations_leave_the_others_their_bits),
         cmocka_unit_test(test_integers_hold_the_largest_sums),
     };
