@@ -11,9 +11,9 @@
 #include "ops/matvec/unpack_avx512.h"
 #include "ops/matvec/q8.h"
 
-/* What a stream will need next. The hardware follows a stream within a page; several streams it follows better
- * than one, and they need less reach. A weight is used once a token: with streams it goes past the second-level
- * cache. Past the end of the weights a prefetch does nothing. */
+/* What a stream will need next. The hardware follows a stream within a page; several streams it follows
+ * better than one, and they need less reach. A weight is used once a token: with streams it goes past the
+ * second-level cache. Past the end of the weights a prefetch does nothing. */
 RDG_INLINE void rdg_q8_prefetch_avx512(const uint8_t *p, int bytes, int n_streams)
 {
     for (int k = 0; k < bytes; k += 64)
