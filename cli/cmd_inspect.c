@@ -1,7 +1,9 @@
 #include "commands.h"
 #include "base/file.h"
 #include "format/safetensors.h"
+#include "format/verify.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct options {
@@ -162,6 +164,39 @@ static int inspect_gguf(cli *c, const options *o, const char *path)
     return rc == EXIT_DONE && n_problems ? EXIT_NEGATIVE : rc;
 }
 
+/* Values of a tensor that are not finite. Integers and 8-bit floats are not looked at. */
+static int64_t count_not_finite(const rdg_safetensor *t, int64_t *first)
+{
+    int64_t n = (int64_t)t->n_elements, n_bad = 0;
+    switch (t->dtype) {
+    case RDG_DTYPE_F32: return rdg_blocks_not_finite(RDG_TYPE_F32, t->data, n, first);
+    case RDG_DTYPE_F16: return rdg_blocks_not_finite(RDG_TYPE_F16, t->data, n, first);
+    case RDG_DTYPE_BF16: return rdg_blocks_not_finite(RDG_TYPE_BF16, t->data, n, first);
+    case RDG_DTYPE_F64:
+        for (int64_t i = 0; i < n; i++) {
+            double v;
+            memcpy(&v, (const char *)t->data + i * 8, 8);
+            if (!isfinite(v) && n_bad++ == 0) *first = i;
+        }
+        return n_bad;
+    default: return 0;
+    }
+}
+
+/* The structure was proved by opening it. */
+static void verify_safetensors(const rdg_safetensors *s, findings *f)
+{
+    for (int64_t i = 0; i < rdg_safetensors_n(s); i++) {
+        const rdg_safetensor *t = rdg_safetensors_at(s, i);
+        int64_t first = 0, n_bad = count_not_finite(t, &first);
+        char text[512];
+        if (n_bad <= 0) continue;
+        snprintf(text, sizeof text, "tensor '%.200s': %lld values are not finite, the first is element %lld",
+                 t->name, (long long)n_bad, (long long)first);
+        on_problem(f, text);
+    }
+}
+
 static int inspect_safetensors(cli *c, const options *o, const char *path)
 {
     rdg_error e = {0};
@@ -181,10 +216,14 @@ static int inspect_safetensors(cli *c, const options *o, const char *path)
                             rdg_dtype_name(t->dtype), "shape", shape, "bytes", (json_int_t)t->bytes));
     }
     int rc;
+    findings f = {json_array(), c};
+    if (o->verify) verify_safetensors(s, &f);
+    size_t n_problems = json_array_size(f.list);
+    const char *verdict = !o->verify ? "not verified" : n_problems ? "bad" : "good";
     if (c->common.json) {
-        rc = cli_print_json(c,
-                            json_pack("{s:s, s:i, s:{}, s:o, s:s, s:[]}", "format", "safetensors", "version",
-                                      1, "metadata", "tensors", list, "verdict", "good", "problems"));
+        rc = cli_print_json(c, json_pack("{s:s, s:i, s:{}, s:o, s:s, s:O}", "format", "safetensors",
+                                         "version", 1, "metadata", "tensors", list, "verdict", verdict,
+                                         "problems", f.list));
     } else {
         printf("safetensors, %lld tensors, %s\n", (long long)n, cli_bytes((double)total, size, sizeof size));
         for (int64_t i = 0; i < n && o->tensors; i++) {
@@ -193,11 +232,13 @@ static int inspect_safetensors(cli *c, const options *o, const char *path)
             for (int d = 0; d < t->n_dims; d++) printf("%s%lld", d ? ", " : "", (long long)t->shape[d]);
             printf("]\n");
         }
+        if (o->verify) printf("\nverdict: %s (%zu problems)\n", verdict, n_problems);
         json_decref(list);
         rc = cli_finish_stdout(c);
     }
+    json_decref(f.list);
     rdg_safetensors_close(s);
-    return rc;
+    return rc == EXIT_DONE && n_problems ? EXIT_NEGATIVE : rc;
 }
 
 static bool is_gguf_name(const char *path)

@@ -125,6 +125,10 @@ class BadFiles(e2e.Case):
 
         for change in (last_is_nan, first_of_a_matrix_is_nan):
             self.folder_with("nan", LLAMA, model__safetensors=change)
+            r = self.ridge("inspect", "nan", "--verify", "--json", code=e2e.NEGATIVE).json
+            self.assertEqual((r["verdict"], len(r["problems"])), ("bad", 1))
+            self.assertIn("not finite", r["problems"][0])
+            self.assertEqual(self.ridge("inspect", "nan", "--json").json["verdict"], "not verified")
             for kind in ("auto", "f32", "f16", "bf16", "q8_0", "Q4_0"):
                 with self.subTest(kind, change=change.__name__):
                     self.assertRegex(self.ridge("convert", "nan", "-o", "o.gguf", "--type", kind, code=REJECTED).err, "nan|finite")
