@@ -1,6 +1,7 @@
 #include "commands.h"
 #include "base/mem.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct options {
@@ -60,6 +61,8 @@ static int report(cli *c, const char *out, const rdg_quantize_result *r, bool dr
         printf("%-36s %6lld x %-6lld %-5s -> %-6s", t->name, (long long)t->n_rows, (long long)t->n_columns,
                rdg_type_name(t->type_in), rdg_type_name(t->type_out));
         if (t->type_in != t->type_out && !dry_run) printf("  rmse %.3e", t->rmse);
+        if (t->type_in != t->type_out && !dry_run && !isnan(t->weighted_rmse))
+            printf("  weighted %.3e", t->weighted_rmse);
         if (t->warning) printf("  (%s)", t->warning);
         putchar('\n');
     }

@@ -62,6 +62,10 @@ class Results(e2e.Case):
         self.assertEqual({t["name"]: t["type_out"] for t in dry["tensors"]}, kinds)
         self.assertEqual(dry["bytes_out"], r["bytes_out"])
         self.assertFalse(os.path.exists(self.path("dry.gguf")))
+        self.ridge("imatrix", self.tiny, "-f", CALIBRATION, "-o", "w.imatrix", "-c", "64", "--chunks", "1", "-q")
+        weighted = self.ridge("quantize", self.tiny, "w.gguf", "Q4_K_M", "--imatrix", "w.imatrix").out
+        self.assertRegex(weighted, r"blk\.0\.attn_q\.weight .* rmse \S+  weighted \d")
+        self.assertNotRegex(weighted, r"token_embd\.weight .* weighted \d")
 
     def test_quantize_options(self):
         r = self.ridge("quantize", self.tiny, "o.gguf", "Q4_0", "--tensor-type", "ffn_down=Q6_K",
