@@ -167,7 +167,9 @@ RDG_INLINE void quantise(const float *x, int64_t n_columns, rdg_q8_block *out, c
             __m512 inverse = _mm512_set1_ps(amax > 0x1p-120f ? 127.0f / amax : 0.0f);
             float scale = amax > 0x1p-120f || !(amax == amax) ? amax / 127.0f : 0.0f;
             for (int i = g; i < g + per_group; i++) {
-                __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(v[i], inverse));
+                /* NaN converts to the least integer: its scale is NaN too, but sums must not overflow */
+                __m512i q = _mm512_max_epi32(_mm512_cvtps_epi32(_mm512_mul_ps(v[i], inverse)),
+                                             _mm512_set1_epi32(-128));
                 __m128i bytes = _mm512_cvtsepi32_epi8(q);
                 int sum = _mm512_reduce_add_epi32(q), sub = i / 2;
                 sub =
