@@ -92,14 +92,23 @@ static double mscale(double factor, double m)
     return factor > 1 ? 0.1 * m * log(factor) + 1.0 : 1.0;
 }
 
+/* Written as an integer, so it has to fit one. */
+static bool is_context(double positions, double least)
+{
+    return positions >= least && positions <= INT32_MAX;
+}
+
 static void yarn(rdg_hf *c, const json_t *rope)
 {
     double factor = rope_real(c, rope, "factor", NAN);
     double original = rope_or_top(c, rope, "original_max_position_embeddings",
                                   "original_max_position_embeddings", (double)c->n_ctx);
-    if (!(factor > 0) || !(original >= 1)) {
-        rdg_hf_fail(c, RDG_E_MALFORMED, "%s/config.json: yarn rope scaling needs a positive 'factor'",
-                    c->dir);
+    if (!(factor > 0) || !is_context(original, 1)) {
+        rdg_hf_fail(
+            c, RDG_E_MALFORMED,
+            "%s/config.json: yarn rope scaling needs a positive 'factor', and a number of positions in "
+            "'original_max_position_embeddings'",
+            c->dir);
         return;
     }
     rdg_hf_set_str(c, "rope.scaling.type", "yarn");
@@ -146,7 +155,7 @@ static void longrope(rdg_hf *c, const json_t *rope)
 {
     double original = rdg_hf_real(c, "original_max_position_embeddings", 0.0);
     original = rope_real(c, rope, "original_max_position_embeddings", original);
-    if (!(original >= 2)) {
+    if (!is_context(original, 2)) {
         rdg_hf_fail(c, RDG_E_MALFORMED, "%s/config.json: longrope needs 'original_max_position_embeddings'",
                     c->dir);
         return;
