@@ -49,8 +49,7 @@ typedef struct cpu_exec {
     size_t scratch_bytes;
     cpu_prepared **prepared;
     size_t n_prepared, cap_prepared;
-    bool storage;        /* the last run had to read weights from storage, or there was none yet */
-    rdg_hazards hazards; /* of the plan that is being bound */
+    bool storage; /* the last run had to read weights from storage, or there was none yet */
 } cpu_exec;
 
 static cpu_state *find_state(cpu_exec *x, rdg_state_kind kind, int32_t index)
@@ -136,12 +135,10 @@ static void *value_address(cpu_exec *x, const cpu_prepared *c, rdg_value_id id)
     return base + offset;
 }
 
-/* The bytes from the first to the last of a tensor, gaps between rows included. */
-static uint64_t extent_bytes(const rdg_tensor *t)
+/* The kernels' own scratch lies behind the plan's values. */
+static void *kernel_scratch(const cpu_exec *x, const rdg_plan *plan)
 {
-    int64_t bytes = t->dim[0] / rdg_type_block_elems(t->type) * rdg_type_block_bytes(t->type);
-    for (int i = 1; i < 4; i++) bytes += (t->dim[i] - 1) * t->stride[i];
-    return (uint64_t)bytes;
+    return x->scratch + rdg_round_up(plan->scratch_bytes, 256);
 }
 
 static void use_node(const rdg_plan *plan, size_t i, const rdg_op_call *call, rdg_hazards *h)
@@ -150,17 +147,18 @@ static void use_node(const rdg_plan *plan, size_t i, const rdg_op_call *call, rd
     for (int k = 0; k < n->op->n_operands; k++) {
         rdg_value_id base = rdg_plan_base(plan, n->operand[k]);
         if (base == RDG_NO_VALUE || plan->values[base].kind == RDG_VALUE_WEIGHT) continue; /* never written */
-        rdg_hazards_use(h, (uintptr_t)call->operand[k].data, extent_bytes(&call->operand[k]),
+        rdg_hazards_use(h, (uintptr_t)call->operand[k].data,
+                        (uint64_t)rdg_tensor_extent_bytes(&call->operand[k]),
                         n->op->operands[k].flags & RDG_OPERAND_OUT);
     }
 }
 
 /* Which nodes wait for the others, and which find their operand prepared. */
-static void order_nodes(const cpu_exec *x, cpu_prepared *c, rdg_hazards *h)
+static void order_nodes(const cpu_exec *x, cpu_prepared *c)
 {
     const rdg_plan *plan = c->base.plan;
-    uint64_t scratch = (uintptr_t)x->scratch + (uint64_t)rdg_round_up(plan->scratch_bytes, 256);
-    memset(h, 0, sizeof *h);
+    rdg_hazards hazards = {0}, *h = &hazards;
+    uint64_t scratch = (uintptr_t)kernel_scratch(x, plan);
     for (size_t i = 0; i < plan->n_nodes; i++) {
         cpu_node *n = &c->nodes[i];
         const rdg_cpu_kernel *k = n->variant->cpu;
@@ -169,7 +167,7 @@ static void order_nodes(const cpu_exec *x, cpu_prepared *c, rdg_hazards *h)
         if (k->prepares) {
             const rdg_tensor *t = &n->call.operand[k->prepares - 1];
             begin = (uintptr_t)t->data;
-            end = begin + extent_bytes(t);
+            end = begin + (uint64_t)rdg_tensor_extent_bytes(t);
             row = t->dim[0];
         }
         bool again = k->prepares && rdg_hazards_is_prepared(h, k, begin, end, row);
@@ -192,7 +190,7 @@ static void bind(cpu_exec *x, cpu_prepared *c)
         for (int k = 0; k < plan->nodes[i].op->n_operands; k++)
             if (plan->nodes[i].operand[k] != RDG_NO_VALUE)
                 c->nodes[i].call.operand[k].data = value_address(x, c, plan->nodes[i].operand[k]);
-    order_nodes(x, c, &x->hazards);
+    order_nodes(x, c);
     for (size_t i = plan->n_nodes, joined = 0; i-- > 0;) {
         cpu_node *n = &c->nodes[i];
         bool last = i + 1 == plan->n_nodes;
@@ -329,7 +327,7 @@ static void run_thread(void *ctx, int thread, int n_threads)
     enum { AHEAD_BYTES = 128 << 10 }; /* an eighth of the second-level cache, or less */
     run_context *r = ctx;
     size_t n_nodes = r->c->base.plan->n_nodes;
-    void *scratch = r->x->scratch + rdg_round_up(r->c->base.plan->scratch_bytes, 256);
+    void *scratch = kernel_scratch(r->x, r->c->base.plan);
     /* While a thread waits it fetches the weights that it will begin the next product with: those from the
      * end of one product to the start of the next would otherwise leave the memory idle. */
     rdg_pool_ahead ahead = {NULL, NULL};

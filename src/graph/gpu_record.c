@@ -25,9 +25,7 @@ static void use_value(const rdg_gpu_recorder *r, rdg_hazards *h, rdg_value_id v,
 {
     rdg_tensor t = bound(r, v);
     if (r->plan->values[rdg_plan_base(r->plan, v)].kind == RDG_VALUE_WEIGHT) return; /* never written */
-    int64_t bytes = t.dim[0] / rdg_type_block_elems(t.type) * rdg_type_block_bytes(t.type);
-    for (int i = 1; i < 4; i++) bytes += (t.dim[i] - 1) * t.stride[i];
-    rdg_hazards_use(h, rdg_gpu_address(&t), (uint64_t)bytes, written);
+    rdg_hazards_use(h, rdg_gpu_address(&t), (uint64_t)rdg_tensor_extent_bytes(&t), written);
 }
 
 static rdg_err node_call(const rdg_gpu_recorder *r, const rdg_gpu_launch *l, rdg_op_call *call,

@@ -185,14 +185,6 @@ rdg_err rdg_gpu_record(rdg_gpu_cache *c, rdg_list *l, const rdg_op_call *call, c
     return rc ? rdg_fail_prefix(e, rc, "%s: variant %s", call->op->name, v->name) : RDG_OK;
 }
 
-/* Bytes from the first element to one past the last of a strided operand. */
-static int64_t extent(const rdg_tensor *t)
-{
-    int64_t bytes = t->dim[0] / rdg_type_block_elems(t->type) * rdg_type_block_bytes(t->type);
-    for (int i = 1; i < 4; i++) bytes += (t->dim[i] - 1) * t->stride[i];
-    return bytes;
-}
-
 rdg_err rdg_gpu_run_host(rdg_gpu_cache *c, const rdg_variant *v, rdg_op_call *call, rdg_error *e)
 {
     rdg_device *d = c->device;
@@ -216,7 +208,7 @@ rdg_err rdg_gpu_run_host(rdg_gpu_cache *c, const rdg_variant *v, rdg_op_call *ca
             if (rdg_tensor_present(&saved[k]) && saved[k].data == t->data) begin[i] = begin[k];
         if (begin[i] == total) {
             begin[i] += keep_offset ? (int64_t)((uintptr_t)t->data & 15) : 0;
-            total = rdg_round_up(begin[i] + extent(t), 256) + 256;
+            total = rdg_round_up(begin[i] + rdg_tensor_extent_bytes(t), 256) + 256;
         }
     }
     rdg_gpu_env env = {.facts = rdg_device_get_facts(d), .cache = c};
@@ -231,7 +223,7 @@ rdg_err rdg_gpu_run_host(rdg_gpu_cache *c, const rdg_variant *v, rdg_op_call *ca
     for (int i = 0; i < n; i++) {
         rdg_tensor *t = &call->operand[i];
         if (!rdg_tensor_present(t)) continue;
-        memcpy((char *)rdg_buffer_host(up) + begin[i], t->data, (size_t)extent(t));
+        memcpy((char *)rdg_buffer_host(up) + begin[i], t->data, (size_t)rdg_tensor_extent_bytes(t));
         t->buffer = dev;
         t->buffer_offset = (uint64_t)begin[i];
     }
@@ -250,7 +242,8 @@ rdg_err rdg_gpu_run_host(rdg_gpu_cache *c, const rdg_variant *v, rdg_op_call *ca
     if (rc) goto done;
     for (int i = 0; i < n; i++)
         if (rdg_tensor_present(&saved[i]) && (call->op->operands[i].flags & RDG_OPERAND_OUT))
-            memcpy(saved[i].data, (char *)rdg_buffer_host(down) + begin[i], (size_t)extent(&saved[i]));
+            memcpy(saved[i].data, (char *)rdg_buffer_host(down) + begin[i],
+                   (size_t)rdg_tensor_extent_bytes(&saved[i]));
 done:
     memcpy(call->operand, saved, sizeof saved);
     rdg_list_destroy(l);

@@ -23,6 +23,13 @@ bool rdg_tensor_dense(const rdg_tensor *t)
     return true;
 }
 
+int64_t rdg_tensor_extent_bytes(const rdg_tensor *t)
+{
+    int64_t bytes = t->dim[0] / rdg_type_block_elems(t->type) * rdg_type_block_bytes(t->type);
+    for (int d = 1; d < 4; d++) bytes += (t->dim[d] - 1) * t->stride[d];
+    return bytes;
+}
+
 int64_t rdg_tensor_bytes(const rdg_tensor *t)
 {
     return rdg_type_row_bytes(t->type, t->dim[0]) * rdg_tensor_n_rows(t);

@@ -48,7 +48,9 @@ static inline void *rdg_tensor_row(const rdg_tensor *t, int64_t i1, int64_t i2, 
 }
 /* Fills type, dim and dense strides; data and buffer are cleared. */
 void rdg_tensor_init(rdg_tensor *t, rdg_type type, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
-bool rdg_tensor_dense(const rdg_tensor *t);    /* strides are those of rdg_tensor_init */
+bool rdg_tensor_dense(const rdg_tensor *t); /* strides are those of rdg_tensor_init */
+/* From the first byte to the last, gaps between rows included. */
+int64_t rdg_tensor_extent_bytes(const rdg_tensor *t);
 int64_t rdg_tensor_bytes(const rdg_tensor *t); /* of a dense tensor of this shape: the compulsory bytes */
 /* One element as double, whatever the type (slow: for references and tests). */
 double rdg_tensor_get(const rdg_tensor *t, int64_t i0, int64_t i1, int64_t i2, int64_t i3);
