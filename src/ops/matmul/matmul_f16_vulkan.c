@@ -109,17 +109,9 @@ static const rdg_gpu_kernel kernel = {
 static const rdg_gpu_kernel emulated = {
     .encode = encode_emulated, .scratch_bytes = scratch_bytes, .prepares = 1 + RDG_MATMUL_X};
 /* Both factors are rounded to 11 bits; with scale and minimum of Q4_K and Q5_K rounded too, weights lose a
- * little more. */
+ * little more. In matvec's table too: a few tokens waste most of a tile and still take the time of reading
+ * the weights about once. */
 const rdg_variant rdg_matmul_f16_vulkan = {.name = "f16_vulkan_matrix",
-                                           .source = "src/ops/matmul/matmul_f16.comp",
-                                           .backend = RDG_BACKEND_VULKAN,
-                                           .requires_mask =
-                                               RDG_GPU_MATRIX_F16 | RDG_GPU_SUBGROUP_32 | RDG_GPU_SHARED_48K,
-                                           .accepts = accepts,
-                                           .gpu = &kernel,
-                                           .tolerance = {RDG_TOLERANCE_NORMALISED, 4e-3}};
-/* A few tokens waste most of a tile and still take the time of reading the weights about once. */
-const rdg_variant rdg_matvec_f16_vulkan = {.name = "f16_vulkan_matrix",
                                            .source = "src/ops/matmul/matmul_f16.comp",
                                            .backend = RDG_BACKEND_VULKAN,
                                            .requires_mask =

@@ -23,7 +23,7 @@ static const rdg_variant *const variants[] = {
 #endif
     &rdg_matvec_any_c,
     &rdg_matvec_q8_vulkan,
-    &rdg_matvec_f16_vulkan,
+    &rdg_matmul_f16_vulkan,
     &rdg_matvec_vulkan,
     NULL};
 

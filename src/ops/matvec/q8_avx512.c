@@ -61,82 +61,82 @@ RDG_INLINE void dot_general(const rdg_q8_dot_args *a, int64_t row, int n_streams
 
 /* All rows; every argument but the first two is a constant where it is called. */
 RDG_INLINE void dot_part(const rdg_q8_dot_args *a, int first_token, int n_streams, int n_tokens,
-                         const rdg_block_format_avx512 f, const rdg_type kquant)
+                         const rdg_type type)
 {
-    const rdg_kquant_constants_avx512 c = rdg_kquant_make_avx512(kquant);
+    const bool kquant = type == RDG_TYPE_Q4_K || type == RDG_TYPE_Q5_K || type == RDG_TYPE_Q6_K;
+    const rdg_kquant_constants_avx512 c = rdg_kquant_make_avx512(type);
     for (int64_t r = 0; r < a->n_rows; r++)
         if (kquant)
-            rdg_kquant_dot_avx512(a, r, n_streams, first_token, n_tokens, &c, kquant);
+            rdg_kquant_dot_avx512(a, r, n_streams, first_token, n_tokens, &c, type);
         else
-            dot_general(a, r, n_streams, first_token, n_tokens, f);
+            dot_general(a, r, n_streams, first_token, n_tokens, rdg_block_formats_avx512[type]);
 }
 
 /* More than four tokens: the rows of an item are in L1 or L2 when they are unpacked the second time. */
-RDG_INLINE void dot_rows(const rdg_q8_dot_args *a, const rdg_block_format_avx512 f, const rdg_type kquant)
+RDG_INLINE void dot_rows(const rdg_q8_dot_args *a, const rdg_type type)
 {
     int t = 0;
     if (a->n_streams > 1) {
-        dot_part(a, 0, RDG_Q8_STREAMS, 1, f, kquant);
+        dot_part(a, 0, RDG_Q8_STREAMS, 1, type);
         return;
     }
-    for (; t + 4 <= a->n_tokens; t += 4) dot_part(a, t, 1, 4, f, kquant);
-    for (; t + 2 <= a->n_tokens; t += 2) dot_part(a, t, 1, 2, f, kquant);
-    for (; t < a->n_tokens; t++) dot_part(a, t, 1, 1, f, kquant);
+    for (; t + 4 <= a->n_tokens; t += 4) dot_part(a, t, 1, 4, type);
+    for (; t + 2 <= a->n_tokens; t += 2) dot_part(a, t, 1, 2, type);
+    for (; t < a->n_tokens; t++) dot_part(a, t, 1, 1, type);
 }
 
-/* The format is a constant here, so that each gets its own loops; kquant: the type if it is one of
- * kquant_avx512.h, else 0 (F32). */
+/* The format is a constant here, so that each gets its own loops. */
 static void dot_q2_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q2_K], RDG_TYPE_F32);
+    dot_rows(a, RDG_TYPE_Q2_K);
 }
 static void dot_q3_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q3_K], RDG_TYPE_F32);
+    dot_rows(a, RDG_TYPE_Q3_K);
 }
 static void dot_q4_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q4_K], RDG_TYPE_Q4_K);
+    dot_rows(a, RDG_TYPE_Q4_K);
 }
 static void dot_q5_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q5_K], RDG_TYPE_Q5_K);
+    dot_rows(a, RDG_TYPE_Q5_K);
 }
 static void dot_q6_k(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q6_K], RDG_TYPE_Q6_K);
+    dot_rows(a, RDG_TYPE_Q6_K);
 }
 static void dot_q8_0(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q8_0], RDG_TYPE_F32);
+    dot_rows(a, RDG_TYPE_Q8_0);
 }
 static void dot_q4_0(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q4_0], RDG_TYPE_F32);
+    dot_rows(a, RDG_TYPE_Q4_0);
 }
 static void dot_q4_1(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q4_1], RDG_TYPE_F32);
+    dot_rows(a, RDG_TYPE_Q4_1);
 }
 static void dot_q5_0(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q5_0], RDG_TYPE_F32);
+    dot_rows(a, RDG_TYPE_Q5_0);
 }
 static void dot_q5_1(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_Q5_1], RDG_TYPE_F32);
+    dot_rows(a, RDG_TYPE_Q5_1);
 }
 static void dot_iq4_nl(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_IQ4_NL], RDG_TYPE_F32);
+    dot_rows(a, RDG_TYPE_IQ4_NL);
 }
 static void dot_iq4_xs(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_IQ4_XS], RDG_TYPE_F32);
+    dot_rows(a, RDG_TYPE_IQ4_XS);
 }
 static void dot_mxfp4(const rdg_q8_dot_args *a)
 {
-    dot_rows(a, rdg_block_formats_avx512[RDG_TYPE_MXFP4], RDG_TYPE_F32);
+    dot_rows(a, RDG_TYPE_MXFP4);
 }
 
 static rdg_q8_dot_fn *const dots[RDG_TYPE_COUNT] = {
