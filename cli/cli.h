@@ -45,6 +45,22 @@ typedef struct cli_option {
     const char *help; /* one line; the default is part of it */
 } cli_option;
 
+/* Rows that commands share whose option struct S has n_ctx; n_batch and kv_type. */
+#define CLI_CONTEXT_ROW(S)                                                                                   \
+    {                                                                                                        \
+        "--context", "-c", "N", CLI_INT, offsetof(S, n_ctx), 1, 1e9,                                         \
+            "context (default: the smaller of the model's and 4096)"                                         \
+    }
+#define CLI_BATCH_ROW(S)                                                                                     \
+    {                                                                                                        \
+        "--batch", "-b", "N", CLI_INT, offsetof(S, n_batch), 1, 1e6, "prompt tokens a step (default: 512)"   \
+    }
+#define CLI_KV_TYPE_ROW(S)                                                                                   \
+    {                                                                                                        \
+        "--kv-type", NULL, "T", CLI_STRING, offsetof(S, kv_type), 0, 0,                                      \
+            "type of the KV cache (default: f16)"                                                            \
+    }
+
 /* Options that every command takes. */
 typedef struct cli_common {
     int64_t n_threads; /* 0 = physical cores */

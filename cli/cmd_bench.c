@@ -41,10 +41,8 @@ static const cli_option table[] = {
     {"--repeat", "-r", "N", CLI_INT, offsetof(options, repeats), 1, 1e6, "repetitions (default: 5)"},
     {"--depth", NULL, "N", CLI_INT, offsetof(options, depth), 0, 1e6,
      "positions already in the KV cache (default: 0)"},
-    {"--batch", "-b", "N", CLI_INT, offsetof(options, n_batch), 1, 1e6,
-     "prompt tokens a step (default: 512)"},
-    {"--kv-type", NULL, "T", CLI_STRING, offsetof(options, kv_type), 0, 0,
-     "type of the KV cache (default: f16)"},
+    CLI_BATCH_ROW(options),
+    CLI_KV_TYPE_ROW(options),
     {"--variant", NULL, "V", CLI_STRING, offsetof(options, variant), 0, 0,
      "kernel variant to prefer where it exists"},
     {"--nodes", NULL, NULL, CLI_FLAG, offsetof(options, nodes), 0, 0,
@@ -415,11 +413,8 @@ static int report(job *j)
 
 static rdg_err create_meter(job *j, rdg_error *e)
 {
-    rdg_cpu_roofs roofs;
     if (strcmp(rdg_session_device(j->session), "cpu") != 0) return RDG_OK;
-    rdg_err err = rdg_cpu_meter_create(rdg_session_n_threads(j->session), &j->meter, e);
-    if (!err) rdg_cpu_meter_roofs(j->meter, &roofs); /* finds the kernel that reads fastest */
-    return err;
+    return rdg_cpu_meter_create(rdg_session_n_threads(j->session), &j->meter, e);
 }
 
 /* The GPU's roofs, before and after; the better counts: what is measured low would flatter the model. */

@@ -20,8 +20,7 @@ static const cli_option table[] = {
      "write log-probabilities for later comparison"},
     {"--base", NULL, "F", CLI_STRING, offsetof(options, base), 0, 0,
      "compare with a saved base: KL divergence, agreement"},
-    {"--kv-type", NULL, "T", CLI_STRING, offsetof(options, kv_type), 0, 0,
-     "type of the KV cache (default: f16)"},
+    CLI_KV_TYPE_ROW(options),
     {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
 };
 

@@ -101,7 +101,7 @@ static void fill_thread(void *ctx, int thread, int n_threads)
 
 struct rdg_cpu_meter {
     measurement m;
-    const rdg_roof_kernel *reader; /* NULL until the roofs were measured */
+    const rdg_roof_kernel *reader; /* the fastest; NULL until it was looked for */
     size_t block_bytes;
 };
 
@@ -136,7 +136,8 @@ rdg_err rdg_cpu_meter_create(int n_threads, rdg_cpu_meter **out, rdg_error *e)
     return RDG_OK;
 }
 
-void rdg_cpu_meter_roofs(rdg_cpu_meter *meter, rdg_cpu_roofs *out)
+/* The fastest kernel of each kind up to `last`. */
+static void measure_kinds(rdg_cpu_meter *meter, rdg_roof_kind last, rdg_cpu_roof best[RDG_ROOF_COUNT])
 {
     static const rdg_roof_kernel *const lists[] = {
 #if defined(__x86_64__)
@@ -146,17 +147,22 @@ void rdg_cpu_meter_roofs(rdg_cpu_meter *meter, rdg_cpu_roofs *out)
         rdg_roof_kernels_c
     };
     measurement *m = &meter->m;
-    rdg_cpu_roof best[RDG_ROOF_COUNT] = {0};
     const uint32_t features = rdg_cpu_features();
     for (int l = 0; l < RDG_COUNTOF(lists); l++)
         for (m->kernel = lists[l]; m->kernel->name; m->kernel++) {
-            if (m->kernel->requires_mask & ~features) continue;
+            if (m->kernel->kind > last || m->kernel->requires_mask & ~features) continue;
             double rate = median_rate(m);
             if (rate <= best[m->kernel->kind].rate) continue;
             best[m->kernel->kind] = (rdg_cpu_roof){rate, m->kernel->name};
             if (m->kernel->kind == RDG_ROOF_READ) meter->reader = m->kernel;
         }
-    *out = (rdg_cpu_roofs){.n_threads = rdg_pool_threads(m->pool),
+}
+
+void rdg_cpu_meter_roofs(rdg_cpu_meter *meter, rdg_cpu_roofs *out)
+{
+    rdg_cpu_roof best[RDG_ROOF_COUNT] = {0};
+    measure_kinds(meter, RDG_ROOF_COUNT - 1, best);
+    *out = (rdg_cpu_roofs){.n_threads = rdg_pool_threads(meter->m.pool),
                            .block_bytes = meter->block_bytes,
                            .read = best[RDG_ROOF_READ],
                            .write = best[RDG_ROOF_WRITE],
@@ -168,6 +174,8 @@ void rdg_cpu_meter_roofs(rdg_cpu_meter *meter, rdg_cpu_roofs *out)
 
 double rdg_cpu_meter_read(rdg_cpu_meter *meter)
 {
+    rdg_cpu_roof best[RDG_ROOF_COUNT] = {0};
+    if (!meter->reader) measure_kinds(meter, RDG_ROOF_READ, best);
     meter->m.kernel = meter->reader;
     return median_rate(&meter->m);
 }

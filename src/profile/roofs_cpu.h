@@ -32,8 +32,8 @@ rdg_err rdg_cpu_meter_create(int n_threads, rdg_cpu_meter **out, rdg_error *e);
 void rdg_cpu_meter_destroy(rdg_cpu_meter *m);
 /* All roofs: takes a few seconds. The caller should not run anything else meanwhile. */
 void rdg_cpu_meter_roofs(rdg_cpu_meter *m, rdg_cpu_roofs *out);
-/* Bytes a second of the kernel that rdg_cpu_meter_roofs found to read fastest (which must have run): the
- * median of a few passes, some tens of milliseconds in all. */
+/* Bytes a second of the kernel that reads fastest here, which the first call finds out: the median of a few
+ * passes, some tens of milliseconds in all. */
 double rdg_cpu_meter_read(rdg_cpu_meter *m);
 
 /* The three in one. */
