@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "../support/gguf_build.h"
 #include "../support/support.h"
 
 #include <dirent.h>
@@ -529,6 +530,75 @@ static void hash_values(void **state)
     }
 }
 
+/* Llama 3 8B in F16: the header with all shapes, and a hole of 16 GB for the data. */
+static uint64_t write_llama_8b(const char *path)
+{
+    enum { LAYERS = 32, EMBD = 4096, KV = 1024, FF = 14336, VOCAB = 128256 };
+    static const struct {
+        const char *name;
+        uint64_t n_columns, n_rows; /* n_rows 0: F32 */
+    } parts[] = {{"attn_norm", EMBD, 0},      {"attn_q", EMBD, EMBD},      {"attn_k", EMBD, KV},
+                 {"attn_v", EMBD, KV},        {"attn_output", EMBD, EMBD}, {"ffn_norm", EMBD, 0},
+                 {"ffn_gate", EMBD, FF},      {"ffn_up", EMBD, FF},        {"ffn_down", FF, EMBD},
+                 {"token_embd", EMBD, VOCAB}, {"output", EMBD, VOCAB},     {"output_norm", EMBD, 0}};
+    enum { PER_LAYER = 9, PARTS = RDG_COUNTOF(parts) };
+    rdg_buf b;
+    uint64_t offset = 0;
+    rdg_buf_init(&b);
+    put_header(&b, LAYERS * PER_LAYER + PARTS - PER_LAYER, 4);
+    put_kv_str(&b, "general.architecture", "llama");
+    put_kv_u32(&b, "llama.block_count", LAYERS);
+    put_kv_u32(&b, "llama.attention.head_count", 32);
+    put_kv_u32(&b, "llama.attention.head_count_kv", 8);
+    for (int i = 0; i < LAYERS * PER_LAYER + PARTS - PER_LAYER; i++) {
+        int part = i < LAYERS * PER_LAYER ? i % PER_LAYER : i - (LAYERS - 1) * PER_LAYER;
+        char name[64], block[16] = "";
+        bool matrix = parts[part].n_rows != 0;
+        if (part < PER_LAYER) snprintf(block, sizeof block, "blk.%d.", i / PER_LAYER);
+        snprintf(name, sizeof name, "%s%s.weight", block, parts[part].name);
+        put_tensor(&b, name, matrix ? 2 : 1, parts[part].n_columns, parts[part].n_rows,
+                   matrix ? RDG_TYPE_F16 : RDG_TYPE_F32, offset);
+        offset += parts[part].n_columns * (matrix ? 2 * parts[part].n_rows : 4); /* all multiples of 32 */
+    }
+    put_data(&b, 32, 0);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(b.data, 1, b.len, f), b.len);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(truncate(path, (off_t)(b.len + offset)), 0);
+    rdg_buf_finish(&b);
+    return offset;
+}
+
+/* What people know of this model: 16.1 GB become 4.9 GB. */
+static void an_8b_model_becomes_4_9_gb(void **state)
+{
+    const int64_t per_layer = 4096LL * (2 * 4096 + 2 * 1024 + 3 * 14336); /* weights of a layer's matrices */
+    const int64_t sixth = 4096LL * (1024 + 14336);                        /* of them attn_v and ffn_down */
+    const int64_t table = 4096LL * 128256;
+    rdg_quantize_params p = params(RDG_RECIPE_Q4_K_M);
+    rdg_quantize_result r;
+    rdg_error e = {0};
+    int64_t bytes = 0, n_q6 = 0;
+    (void)state;
+    uint64_t data_bytes = write_llama_8b(at("8b.gguf"));
+    p.dry_run = true;
+    assert_ok(rdg_quantize_file(at("8b.gguf"), NULL, &p, &r, &e), &e);
+    assert_int_equal(r.n_elements, 32 * per_layer + 2 * table + 65 * 4096);
+    assert_true(r.bytes_in > data_bytes && r.bytes_in < data_bytes + 50000);
+    for (int64_t i = 0; i < r.n_tensors; i++) {
+        bytes += (int64_t)r.tensors[i].bytes_out;
+        n_q6 += r.tensors[i].type_out == RDG_TYPE_Q6_K;
+    }
+    assert_int_equal(n_q6, 1 + 2 * 16); /* the output, and half of the layers' attn_v and ffn_down */
+    assert_int_equal(bytes, (32 * per_layer - 16 * sixth + table) / 256 * 144 +
+                                (16 * sixth + table) / 256 * 210 + 65 * 4096 * 4);
+    assert_true(r.bytes_out > bytes && r.bytes_out < bytes + 50000);
+    assert_int_equal((r.bytes_out + 50000000) / 100000000, 49);
+    rdg_quantize_result_finish(&r);
+    unlink(at("8b.gguf"));
+}
+
 static int forget_values(void **state)
 {
     (void)state;
@@ -551,6 +621,7 @@ int main(void)
         cmocka_unit_test(failures_leave_nothing),
         cmocka_unit_test(the_first_bad_row_is_named),
         cmocka_unit_test(memory_is_bounded),
+        cmocka_unit_test(an_8b_model_becomes_4_9_gb),
     };
     return cmocka_run_group_tests(tests, setup, forget_values);
 }
