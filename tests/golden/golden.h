@@ -48,6 +48,21 @@ static inline bool golden_has_device(const char *name)
     return false;
 }
 
+/* The options that the programs share; false for any other. */
+static inline bool golden_option(const char *text, const char **device, int64_t *gpu_layers)
+{
+    const char *value = strchr(text, '=');
+    char *end;
+    if (!value || !value[1]) return false;
+    if (!strncmp(text, "--device=", 9)) {
+        *device = value + 1;
+        return true;
+    }
+    if (strncmp(text, "--gpu-layers=", 13)) return false;
+    *gpu_layers = strtol(value + 1, &end, 10);
+    return !*end;
+}
+
 static inline double golden_max_diff(const float *a, const float *b, int64_t n)
 {
     double worst = 0;

@@ -1,7 +1,7 @@
 /* Tiny models of every architecture against logits that an independent framework computed from the same
  * weights.
  *
- *   test_golden [--device=DEVICE] [--gpu-layers=N] [--type=f16] GOLDEN_DIR [NAME…]
+ *   test_golden [--device=DEVICE] [--gpu-layers=N] [--type=f32|f16] GOLDEN_DIR [NAME…]
  *
  * For each folder: convert to F32 (F16: within 2e-2, and what follows is not compared), load, evaluate 48
  * tokens with an F32 cache, compare at every position; 16 greedy tokens; then the same evaluated in pieces,
@@ -227,19 +227,24 @@ static bool check(const char *root, const char *name)
     return ok;
 }
 
+static bool read_type(const char *text)
+{
+    if (!strcmp(text, "--type=f16")) {
+        type = RDG_RECIPE_F16;
+        bound = 2e-2;
+    }
+    return !strcmp(text, "--type=f16") || !strcmp(text, "--type=f32");
+}
+
 int main(int argc, char **argv)
 {
     int failures = 0, n = 0;
-    for (; argc > 2 && !strncmp(argv[1], "--", 2); argv++, argc--) {
-        const char *value = strchr(argv[1], '=');
-        value = value ? value + 1 : "";
-        if (!strncmp(argv[1], "--device=", 9)) device = value;
-        if (!strncmp(argv[1], "--gpu-layers=", 13)) gpu_layers = atoi(value);
-        if (!strcmp(argv[1], "--type=f16")) type = RDG_RECIPE_F16, bound = 2e-2;
-    }
-    if (argc < 2 || !strncmp(argv[1], "--", 2)) {
+    bool known = true;
+    for (; known && argc > 1 && !strncmp(argv[1], "--", 2); argv++, argc--)
+        known = golden_option(argv[1], &device, &gpu_layers) || read_type(argv[1]);
+    if (!known || argc < 2) {
         fprintf(stderr,
-                "usage: test_golden [--device=NAME] [--gpu-layers=N] [--type=f16] GOLDEN_DIR [NAME…]\n");
+                "usage: test_golden [--device=NAME] [--gpu-layers=N] [--type=f32|f16] GOLDEN_DIR [NAME…]\n");
         return 2;
     }
     if (!golden_has_device(device)) return 77;

@@ -123,10 +123,12 @@ int main(int argc, char **argv)
     int failures = 0;
     char path[600];
     const char *data = getenv("RIDGE_TEST_DATA");
-    for (; argc > 2 && !strncmp(argv[1], "--", 2); argv++, argc--) {
-        const char *value = strchr(argv[1], '=');
-        if (value && !strncmp(argv[1], "--device=", 9)) device = value + 1;
-        if (value && !strncmp(argv[1], "--gpu-layers=", 13)) gpu_layers = atoi(value + 1);
+    bool known = true;
+    for (; known && argc > 1 && !strncmp(argv[1], "--", 2); argv++, argc--)
+        known = golden_option(argv[1], &device, &gpu_layers);
+    if (!known || argc < 2) {
+        fprintf(stderr, "usage: test_trained [--device=NAME] [--gpu-layers=N] MODEL_DIR…\n");
+        return 2;
     }
     if (!golden_has_device(device)) return 77;
     for (int i = 1; i < argc; i++) failures += !check(argv[i]);
