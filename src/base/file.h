@@ -23,7 +23,8 @@ rdg_err rdg_map_recheck(const rdg_map *m, const char *path, rdg_error *e);
  * allowed and reads the file. Only for addresses inside a map. */
 void rdg_map_release(const void *data, size_t bytes);
 
-/* This part of a map is going to be used: reading it begins now, many requests at once, and nobody waits. */
+/* This part of a map is going to be used: reading it begins now, many requests at once, and nobody waits.
+ * Does nothing where the first use of a page reads large pages. */
 void rdg_map_announce(const void *data, size_t bytes);
 /* 512-byte units that this process has had read from storage so far, reading ahead included. */
 int64_t rdg_blocks_read(void);

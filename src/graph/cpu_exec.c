@@ -291,8 +291,8 @@ typedef struct run_context {
     size_t ahead_bytes;
 } run_context;
 
-/* A page fault reads a little and waits for it: over a cold file that is a tenth of what the storage can do.
- * So while weights come from there, the products' next ones are asked for while this one computes. Tables
+/* Where a page fault reads a little and waits for it, a cold file is read at a tenth of what the storage can
+ * do. So while weights come from there, the products' next ones are asked for while this one computes. Tables
  * that are read in places (embeddings, experts) are left to the faults. */
 static size_t announced_bytes(const run_context *r, size_t i)
 {

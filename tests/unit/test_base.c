@@ -1,5 +1,6 @@
 /* base: half conversions exhaustively, buffers and arenas at their limits, output files that appear whole or
  * not at all, the pool's barrier under many rounds. */
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/half.h"
 #include "base/mem.h"
@@ -123,6 +124,45 @@ static void error_prefix_keeps_the_message(void **state)
     longer[sizeof longer - 1] = 0;
     rdg_fail_prefix(&e, RDG_E_MALFORMED, "%s", longer);
     assert_true(strlen(e.message) < sizeof e.message);
+}
+
+/* The buffer is flushed where the position is a multiple of its size, whatever the pieces and patches. */
+static void output_in_pieces_is_the_same(void **state)
+{
+    (void)state;
+    enum { BYTES = 9 << 20, LARGEST = 5 << 20 };
+    char dir[] = "/tmp/ridge-base-XXXXXX";
+    rdg_error e = {0};
+    rdg_out o;
+    rdg_rng rng;
+    const uint64_t seed = (uint64_t)rdg_clock_ns();
+    print_message("seed %llu\n", (unsigned long long)seed);
+    rdg_rng_seed(&rng, seed);
+    unsigned char *want = rdg_alloc(BYTES + 1);
+    assert_non_null(want);
+    for (size_t i = 0; i < BYTES; i++) want[i] = (unsigned char)rdg_rng_next(&rng);
+    assert_non_null(mkdtemp(dir));
+    char *path = rdg_path_join(dir, "out"), *text;
+    assert_int_equal(rdg_out_open(&o, path, &e), RDG_OK);
+    for (size_t at = 0, n; at < BYTES; at += n) {
+        n = rdg_rng_below(&rng, 3) ? rdg_rng_below(&rng, 5000) : rdg_rng_below(&rng, LARGEST);
+        n = RDG_MIN(n, BYTES - at);
+        assert_int_equal(rdg_out_write(&o, want + at, n, &e), RDG_OK);
+        assert_int_equal(o.position, at + n);
+        if (n == 0 || rdg_rng_below(&rng, 100)) continue;
+        want[at] ^= 1;
+        assert_int_equal(rdg_out_patch(&o, at, want + at, 1, &e), RDG_OK);
+    }
+    assert_int_equal(rdg_out_commit(&o, &e), RDG_OK);
+    size_t bytes;
+    assert_int_equal(rdg_file_read(path, BYTES, false, &text, &bytes, &e), RDG_OK);
+    assert_int_equal(bytes, BYTES);
+    assert_memory_equal(text, want, BYTES);
+    rdg_free(text);
+    rdg_free(want);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(dir), 0);
+    rdg_free(path);
 }
 
 static void output_is_whole_or_absent(void **state)
@@ -270,6 +310,7 @@ int main(void)
         cmocka_unit_test(sizes_are_checked),
         cmocka_unit_test(buffer_error_is_sticky),
         cmocka_unit_test(error_prefix_keeps_the_message),
+        cmocka_unit_test(output_in_pieces_is_the_same),
         cmocka_unit_test(output_is_whole_or_absent),
         cmocka_unit_test(maps_refuse_what_is_not_a_file),
         cmocka_unit_test(barrier_holds),
