@@ -1,25 +1,16 @@
 /* Times picking a token on a device, beside greedy: what sampling adds to a decode step. Not a test.
  * Usage: tune_sample [DEVICE [LOGITS]] */
+#include "../support/need.h"
 #include "base/rng.h"
 #include "base/sort.h"
 #include "ops/sample/sample_step.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { CALLS = 50, WARM = 3, SAMPLES = 15, RING = 64 };
 
 static rdg_device *dev;
 static rdg_gpu_cache *cache;
-static rdg_error error;
-
-static void need(rdg_err rc)
-{
-    if (!rc) return;
-    printf("%s\n", error.message);
-    exit(1);
-}
 
 static rdg_list *record(const rdg_gpu_dispatch *d, int n)
 {

@@ -1,6 +1,7 @@
 /* Times the step kernels and the f16 product at the shapes of an 8B model, over launch parameters: what to
  * set in matvec_q8_vulkan.c for a device. Weights rotate through copies larger than any cache. Not a test.
  * Usage: tune_vulkan [DEVICE [quick]] */
+#include "../support/need.h"
 #include "base/clock.h"
 #include "base/rng.h"
 #include "ops/gpu.h"
@@ -9,20 +10,10 @@
 #include "ops/matmul/matmul.h"
 #include "ops/matmul/matvec_q8.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static rdg_device *dev;
 static rdg_gpu_cache *cache;
-static rdg_error error;
-
-static void need(rdg_err rc)
-{
-    if (!rc) return;
-    printf("%s\n", error.message);
-    exit(1);
-}
 
 /* A buffer of random words whose values as f16 are moderate. */
 static rdg_buffer *random_buffer(uint64_t bytes)
