@@ -133,7 +133,8 @@ rdg_err rdg_file_read(const char *path, size_t limit_bytes, bool allow_stdin, ch
         ssize_t n = read(fd, chunk, sizeof chunk);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
-            err = rdg_fail_errno(e, RDG_E_IO, errno, "cannot read '%s'", path);
+            err = is_stdin ? rdg_fail_errno(e, RDG_E_IO, errno, "cannot read standard input")
+                           : rdg_fail_errno(e, RDG_E_IO, errno, "cannot read '%s'", path);
             goto done;
         }
         if (n == 0) break;
