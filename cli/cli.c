@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +20,15 @@
 
 static const cli_option common_options[] = {
     {"--threads", "-t", "N", CLI_INT, offsetof(cli_common, n_threads), 1, 1024,
-     "CPU threads (default: physical cores)"},
+     "CPU threads (default: physical cores)", CLI_THREADS},
     {"--device", NULL, "D", CLI_STRING, offsetof(cli_common, device), 0, 0,
-     "auto, cpu, cuda[:N], vulkan[:N] or metal[:N] (default: cpu)"},
+     "auto, cpu or vulkan[:N] (default: cpu)", CLI_DEVICE},
     {"--gpu-layers", NULL, "N", CLI_INT, offsetof(cli_common, gpu_layers), 0, 1024,
-     "blocks on the GPU, the last ones (default: as many as fit)"},
+     "blocks on the GPU, the last ones (default: as many as fit)", CLI_DIVIDE},
     {"--device-memory", NULL, "BYTES", CLI_INT, offsetof(cli_common, device_memory), 1, 9e15,
-     "use no more of the GPU's memory (default: what is free)"},
-    {"--seed", NULL, "N", CLI_INT, offsetof(cli_common, seed), 0, 9e15, "seed of everything random"},
+     "use no more of the GPU's memory (default: what is free)", CLI_DIVIDE},
+    {"--seed", NULL, "N", CLI_INT, offsetof(cli_common, seed), 0, 9e15, "seed of everything random",
+     CLI_SEED},
     {"--json", NULL, NULL, CLI_FLAG, offsetof(cli_common, json), 0, 0,
      "one JSON document on standard output"},
     {"--quiet", "-q", NULL, CLI_FLAG, offsetof(cli_common, quiet), 0, 0, "no progress and no notes"},
@@ -60,17 +62,41 @@ static void on_message(void *user, rdg_log_level level, const char *text)
     fprintf(stderr, "ridge: %s: %s%s\n", c->command->name, level == RDG_LOG_WARN ? "warning: " : "", text);
 }
 
+/* Set by a signal while a command writes. */
+static volatile sig_atomic_t stop_asked;
+
+static void on_stop(int number)
+{
+    static const char text[] = "\nridge: stopping after this step; once more ends at once\n";
+    (void)number;
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) return;
+    stop_asked = 1;
+}
+
+/* What a terminal or a shell sends to end a command makes it stop by itself, the second time at once. */
+static void stop_on_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESETHAND | SA_RESTART};
+        struct sigaction before;
+        if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN)
+            sigaction(numbers[i], &action, NULL);
+    }
+}
+
 static int on_progress(void *user, const char *what, double done, double total)
 {
     cli *c = user;
     enum { WIDTH = 30 };
+    if (!c->shows_progress || stop_asked) return stop_asked;
     double share = total > 0 ? done / total : 0;
     int filled = (int)(share * WIDTH);
     fprintf(stderr, "\r\033[K%s [%.*s%.*s] %3.0f %%", what, filled, "##############################",
             WIDTH - filled, "..............................", share * 100);
     fflush(stderr);
     c->progress_shown = true;
-    return 0;
+    return stop_asked;
 }
 
 int cli_error(const cli *c, const rdg_error *e)
@@ -263,10 +289,11 @@ rdg_err cli_parse_ids(const char *text, int32_t **ids, size_t *n, rdg_error *e)
 /* Help
  * -------------------------------------------------------------------------------------------------------- */
 
-static void print_options(const cli_option *o)
+static void print_options(const cli_option *o, unsigned uses)
 {
     for (; o && o->name; o++) {
         char left[64];
+        if (o->needs & ~uses) continue;
         snprintf(left, sizeof left, "%s%s%s%s%s", o->alias ? o->alias : "", o->alias ? ", " : "", o->name,
                  o->argument ? " " : "", o->argument ? o->argument : "");
         printf("  %-28s %s\n", left, o->help);
@@ -275,14 +302,14 @@ static void print_options(const cli_option *o)
 
 static void print_help(const cli_command *k)
 {
-    printf("ridge %s: %s\n\nUsage: ridge %s %s%s\n\n%s\n", k->name, k->summary, k->name, k->usage,
-           k->options ? " [OPTIONS]" : "", k->description);
+    printf("ridge %s: %s\n\nUsage: ridge %s%s%s [OPTIONS]\n\n%s\n", k->name, k->summary, k->name,
+           k->usage[0] ? " " : "", k->usage, k->description);
     if (k->options) {
         printf("\nOptions:\n");
-        print_options(k->options);
+        print_options(k->options, 0);
     }
     printf("\nCommon options:\n");
-    print_options(common_options);
+    print_options(common_options, k->uses);
     printf("\nExit codes: 0 done, 1 failed while running, 2 usage, 3 input rejected, 4 verdict negative, 5 "
            "undecided.\n");
 }
@@ -352,7 +379,8 @@ static void print_man(void)
         printf("\n");
         print_man_options(k->options);
     }
-    printf(".SH COMMON OPTIONS\n");
+    printf(".SH COMMON OPTIONS\nWhere they mean nothing to a command they are ignored with a warning; its "
+           "\\fB\\-\\-help\\fR lists those it takes.\n");
     print_man_options(common_options);
     printf(".SH EXIT STATUS\n0 done, 1 failed while running, 2 usage, 3 input rejected, 4 verdict negative, "
            "5 verdict undecided.\n");
@@ -430,6 +458,8 @@ static int parse(cli *c, int argc, char **argv, void *options)
             base = &c->common;
         }
         if (!o) return cli_usage(c, "unknown option '%s'", word);
+        if (o->needs & ~c->command->uses)
+            cli_warn(c, "%s means nothing to `ridge %s` and is ignored", o->name, c->command->name);
         if (o->kind == CLI_FLAG) {
             if (equals) return cli_usage(c, "%s takes no value", o->name);
             memcpy((char *)base + o->offset, &(bool){true}, sizeof(bool));
@@ -470,7 +500,9 @@ static int run_command(const cli_command *k, int argc, char **argv)
         if (k->options_bytes) memcpy(options, k->defaults, k->options_bytes);
         rc = parse(&c, argc, argv, options);
         if (rc == EXIT_DONE) {
-            if (!c.common.quiet && isatty(STDERR_FILENO)) c.log.progress = on_progress;
+            c.log.progress = on_progress;
+            c.shows_progress = !c.common.quiet && isatty(STDERR_FILENO);
+            if (k->uses & CLI_WRITES) stop_on_signals();
             rc = k->run(&c, options);
             end_progress_line(&c);
         }
@@ -517,7 +549,8 @@ int cli_main(int argc, char **argv)
     }
     const cli_command *k = find_command(name);
     if (!k) {
-        fprintf(stderr, "ridge: there is no command '%s'; `ridge help` lists them\n", name);
+        fprintf(stderr, "ridge: %s '%s'; `ridge help` lists the commands\n",
+                name[0] == '-' ? "a command comes first, not" : "there is no command", name);
         return EXIT_USAGE;
     }
     return run_command(k, argc - 2, argv + 2);

@@ -43,7 +43,19 @@ typedef struct cli_option {
     size_t offset;    /* into the command's option struct */
     double min, max;  /* INT, FLOAT; min == max: any */
     const char *help; /* one line; the default is part of it */
+    unsigned needs;   /* common options: which of these bits a command must have in `uses`; 0: none */
 } cli_option;
+
+/* What a command does with the common options. Without its bit an option is not in the command's help and is
+ * ignored with a warning. */
+enum {
+    CLI_THREADS = 1,
+    CLI_DEVICE = 2,
+    CLI_DIVIDE = 4, /* --gpu-layers, --device-memory */
+    CLI_SEED = 8,
+    CLI_MODEL = CLI_THREADS | CLI_DEVICE | CLI_DIVIDE, /* a session on a device */
+    CLI_WRITES = 16, /* no option: Ctrl-C asks it to stop, so that it can remove what it has written */
+};
 
 /* Rows that commands share whose option struct S has n_ctx; n_batch and kv_type. */
 #define CLI_CONTEXT_ROW(S)                                                                                   \
@@ -61,7 +73,7 @@ typedef struct cli_option {
             "type of the KV cache (default: f16)"                                                            \
     }
 
-/* Options that every command takes. */
+/* Options that are parsed for every command. */
 typedef struct cli_common {
     int64_t n_threads; /* 0 = physical cores */
     const char *device;
@@ -78,7 +90,7 @@ typedef struct cli {
     int n_args;
     rdg_log log;      /* warnings to stderr, progress when stderr is a terminal */
     json_t *warnings; /* array of what was warned about */
-    bool progress_shown;
+    bool shows_progress, progress_shown;
     bool seed_given;
     char cache_dir[512];
 } cli;
@@ -93,6 +105,7 @@ typedef struct cli_command {
     const void *defaults;      /* the option struct's initial value */
     size_t options_bytes;
     int min_args, max_args; /* positional; max -1 = any number */
+    unsigned uses;          /* CLI_THREADS … */
     int (*run)(cli *c, void *options);
 } cli_command;
 

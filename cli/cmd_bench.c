@@ -566,5 +566,6 @@ const cli_command cmd_bench = {
     .options_bytes = sizeof defaults,
     .min_args = 1,
     .max_args = 1,
+    .uses = CLI_MODEL | CLI_SEED,
     .run = run,
 };

@@ -283,5 +283,6 @@ const cli_command cmd_bench_op = {
     .options_bytes = sizeof defaults,
     .min_args = 1,
     .max_args = 1,
+    .uses = CLI_THREADS | CLI_DEVICE | CLI_SEED,
     .run = run_bench_op,
 };

@@ -120,6 +120,10 @@ static void converse(chat *h)
         /* In a conversation an error is part of the talk; a script must learn of it. */
         if (h->broken || (!h->terminal && !h->rc)) h->rc = rc;
     }
+    if (!h->quit && ferror(stdin)) {
+        fprintf(stderr, "ridge: chat: cannot read standard input\n");
+        h->rc = EXIT_FAILED;
+    }
     if (!h->quit && h->terminal) putchar('\n');
 }
 
@@ -214,5 +218,6 @@ const cli_command cmd_chat = {
     .options_bytes = sizeof defaults,
     .min_args = 1,
     .max_args = 1,
+    .uses = CLI_MODEL | CLI_SEED,
     .run = run,
 };

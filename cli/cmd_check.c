@@ -259,5 +259,6 @@ const cli_command cmd_check = {
     .options_bytes = sizeof defaults,
     .min_args = 0,
     .max_args = -1,
+    .uses = CLI_THREADS | CLI_DEVICE | CLI_SEED,
     .run = run_check,
 };

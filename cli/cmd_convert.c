@@ -73,5 +73,6 @@ const cli_command cmd_convert = {
     .options_bytes = sizeof defaults,
     .min_args = 1,
     .max_args = 1,
+    .uses = CLI_THREADS | CLI_WRITES,
     .run = run,
 };

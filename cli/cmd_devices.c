@@ -176,5 +176,6 @@ const cli_command cmd_devices = {
     .options_bytes = sizeof defaults,
     .min_args = 0,
     .max_args = 0,
+    .uses = CLI_THREADS,
     .run = run,
 };

@@ -103,5 +103,6 @@ const cli_command cmd_embed = {
     .options_bytes = sizeof defaults,
     .min_args = 2,
     .max_args = -1,
+    .uses = CLI_MODEL,
     .run = run,
 };

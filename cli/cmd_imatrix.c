@@ -125,5 +125,6 @@ const cli_command cmd_imatrix = {
     .options_bytes = sizeof defaults,
     .min_args = 1,
     .max_args = 1,
+    .uses = CLI_MODEL | CLI_WRITES,
     .run = run,
 };

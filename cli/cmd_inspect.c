@@ -266,5 +266,6 @@ const cli_command cmd_inspect = {
     .options_bytes = sizeof defaults,
     .min_args = 1,
     .max_args = 1,
+    .uses = CLI_THREADS,
     .run = run,
 };

@@ -123,5 +123,6 @@ const cli_command cmd_logits = {
     .options_bytes = sizeof defaults,
     .min_args = 1,
     .max_args = 1,
+    .uses = CLI_MODEL,
     .run = run,
 };

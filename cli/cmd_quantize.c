@@ -147,5 +147,6 @@ const cli_command cmd_quantize = {
     .options_bytes = sizeof defaults,
     .min_args = 3,
     .max_args = 3,
+    .uses = CLI_THREADS | CLI_WRITES,
     .run = run,
 };

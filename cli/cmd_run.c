@@ -342,5 +342,6 @@ const cli_command cmd_run = {
     .options_bytes = sizeof defaults,
     .min_args = 1,
     .max_args = 1,
+    .uses = CLI_MODEL | CLI_SEED,
     .run = run,
 };

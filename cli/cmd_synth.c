@@ -52,5 +52,6 @@ const cli_command cmd_synth = {
     .options_bytes = sizeof defaults,
     .min_args = 1,
     .max_args = 1,
+    .uses = CLI_SEED | CLI_WRITES,
     .run = run,
 };

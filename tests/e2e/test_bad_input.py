@@ -5,8 +5,10 @@ import os
 import stat
 import random
 import shutil
+import signal
 import socket
 import struct
+import subprocess
 import time
 import unittest
 
@@ -192,6 +194,43 @@ class BadFiles(e2e.Case):
                      ["perplexity", self.tiny, *few, "--save-base", "out"]):
             with self.subTest(args):
                 self.assertRegex(self.ridge(*args, code=FAILED, file_limit=1000).err, "[Ff]ile too large")
+
+
+class Stopped(e2e.Case):
+    """Ctrl-C and the like in the middle of what writes: an error, and nothing is left behind."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.large = cls.path("large.gguf")
+        subprocess.run([e2e.RIDGE, "synth", cls.large, "--like", "qwen3-0.6b", "--layers", "1", "--type", "F16", "-q"], check=True,
+                       stdout=subprocess.DEVNULL)
+
+    def stop(self, number, *args, ready="ridge-tmp"):
+        before = self.listing()
+        p = subprocess.Popen([e2e.RIDGE, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder, env=e2e.ENVIRONMENT)
+        for _ in range(3000):
+            if any(ready in name for name in os.listdir(self.folder)) or p.poll() is not None:
+                break
+            time.sleep(0.01)
+        p.send_signal(number)
+        out, err = p.communicate(timeout=200)
+        self.assertEqual(p.returncode, FAILED, err)
+        self.assertRegex(err.decode(), "stopp|cancel")
+        self.assertEqual((self.listing(), out), (before, b""))
+
+    def test_stopped(self):
+        text = ["-f", e2e.CALIBRATION, "-c", "16"]
+        self.stop(signal.SIGINT, "quantize", self.large, "out.gguf", "Q2_K", "-t", "1")
+        self.stop(signal.SIGTERM, "quantize", self.large, "out.gguf", "Q2_K", "-q", "--split", "50000000")
+        self.stop(signal.SIGHUP, "synth", "out.gguf", "--like", "llama-3b")
+        self.stop(signal.SIGINT, "convert", TINY, "-o", "out.gguf", "--type", "Q2_K", "-t", "1")
+        self.stop(signal.SIGINT, "perplexity", self.tiny, *text, "--save-base", "base")
+
+    def test_old_output_stays(self):
+        self.write("old.gguf", b"what was here before")
+        self.stop(signal.SIGINT, "quantize", self.large, "old.gguf", "Q2_K", "-t", "1")
+        self.assertEqual(e2e.read(self.path("old.gguf")), b"what was here before")
 
 
 class BadText(e2e.Case):

@@ -23,11 +23,41 @@ class Frame(e2e.Case):
             with self.subTest(name):
                 text = self.ridge(name, "--help").out
                 self.assertIn(f"Usage: ridge {name}", text)
-                for option in ("--threads", "--device", "--gpu-layers", "--device-memory", "--seed", "--json", "--quiet", "--verbose"):
+                for option in ("--json", "--quiet", "--verbose"):
                     self.assertIn(option, text)
+                self.assertNotIn("  [OPTIONS]", text)
                 self.assertIn("Exit codes", text)
                 self.assertEqual(self.ridge("help", name).out, text)
                 self.assertEqual(self.ridge(name, "-h").out, text)
+
+    def test_options_that_mean_nothing_to_a_command(self):
+        """They are not in its help, and are ignored with a warning rather than silently."""
+        for name, option, takes in (("run", "--seed", True), ("run", "--gpu-layers", True), ("convert", "--threads", True),
+                                    ("tokenize", "--seed", False), ("tokenize", "--threads", False),
+                                    ("convert", "--device", False), ("quantize", "--device-memory", False)):
+            with self.subTest(name, option=option):
+                self.assertEqual(f" {option} " in self.ridge(name, "--help").out, takes)
+        r = self.ridge("tokenize", self.tiny, "a", "--device", "vulkan", "--seed=3", "--json")
+        self.assertEqual(len(r.json["warnings"]), 2)
+        for option in ("--device", "--seed"):
+            self.assertIn(f"warning: {option} means nothing to `ridge tokenize`", r.err)
+        self.assertEqual(self.ridge("run", self.tiny, "-p", "a", "-n", "1", "--seed", "3", "--json").json["warnings"], [])
+
+    def test_a_closed_stream_is_no_file(self):
+        """Its number would be given to the next file: a model would be read as a conversation, or printed into."""
+        before = e2e.read(self.tiny)
+        for closed, args in ((0, ["chat", self.tiny, "-n", "2"]), (0, ["run", self.tiny, "-f", "-", "-n", "2"]),
+                             (0, ["tokenize", self.tiny, "-f", "-"]), (1, ["run", self.tiny, "-p", "a", "-n", "2"]),
+                             (1, ["inspect", self.tiny]), (1, ["help"])):
+            with self.subTest(args[0], closed=closed):
+                p = subprocess.run([RIDGE, *args], stdin=subprocess.DEVNULL if closed else None, stdout=None if closed == 1 else subprocess.PIPE,
+                                   stderr=subprocess.PIPE, preexec_fn=lambda: os.close(closed), cwd=self.folder, env=e2e.ENVIRONMENT, timeout=100)
+                self.assertEqual(p.returncode, FAILED, p.stderr)
+                self.assertIn(b"standard input" if closed == 0 else b"standard output", p.stderr)
+        self.assertEqual(e2e.read(self.tiny), before)
+        p = subprocess.run([RIDGE, "tokenize", self.tiny, "hi", "--seed", "1"], stdout=subprocess.PIPE, preexec_fn=lambda: os.close(2),
+                           cwd=self.folder, env=e2e.ENVIRONMENT, timeout=100)
+        self.assertEqual((p.returncode, p.stdout.count(b"\n")), (DONE, 3))
 
     def test_version(self):
         self.assertRegex(self.ridge("--version").out, r"^ridge \d+\.\d+\.\d+\n$")
@@ -41,7 +71,7 @@ class Frame(e2e.Case):
     def test_usage_errors(self):
         for args, words in (([], "Usage"), (["nonsense"], "nonsense"), (["help", "nonsense"], "nonsense"),
                             (["run"], "too few"), (["run", self.tiny, "extra"], "extra"),
-                            (["run", self.tiny, "--colour"], "--colour"), (["run", self.tiny, "-n"], "needs a value"),
+                            (["--device", "cpu"], "a command comes first"), (["run", self.tiny, "--colour"], "--colour"), (["run", self.tiny, "-n"], "needs a value"),
                             (["run", self.tiny, "-n", "many"], "whole number"), (["run", self.tiny, "-n", "3x"], "3x"),
                             (["run", self.tiny, "-n", "99999999999999999999"], "99999999999999999999"),
                             (["run", self.tiny, "--temp", "nan"], "nan"), (["run", self.tiny, "--temp", "-1"], "range"),
