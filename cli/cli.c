@@ -289,21 +289,56 @@ rdg_err cli_parse_ids(const char *text, int32_t **ids, size_t *n, rdg_error *e)
 /* Help
  * -------------------------------------------------------------------------------------------------------- */
 
+/* Characters of UTF-8 text. */
+static int columns_of(const char *s, size_t n)
+{
+    int columns = 0;
+    for (size_t i = 0; i < n; i++) columns += (s[i] & 0xc0) != 0x80;
+    return columns;
+}
+
+/* Words filled into lines, those after the first indented; an empty line ends a paragraph. `column` is where
+ * the first word goes. */
+static void print_filled(const char *text, int indent, int column)
+{
+    enum { LINE_COLUMNS = 100 };
+    for (bool first = true; *text; first = false) {
+        size_t space = strspn(text, " \n"), n = strcspn(text + space, " \n");
+        bool paragraph = !first && !strncmp(text, "\n\n", 2);
+        if (!n) break;
+        int columns = columns_of(text + space, n);
+        if (paragraph || (!first && column + 1 + columns > LINE_COLUMNS)) {
+            printf("%s\n%*s", paragraph ? "\n" : "", indent, "");
+            column = indent;
+        } else if (!first) {
+            putchar(' ');
+            column++;
+        }
+        printf("%.*s", (int)n, text + space);
+        column += columns;
+        text += space + n;
+    }
+    putchar('\n');
+}
+
 static void print_options(const cli_option *o, unsigned uses)
 {
+    enum { HELP_COLUMN = 31 };
     for (; o && o->name; o++) {
         char left[64];
         if (o->needs & ~uses) continue;
         snprintf(left, sizeof left, "%s%s%s%s%s", o->alias ? o->alias : "", o->alias ? ", " : "", o->name,
                  o->argument ? " " : "", o->argument ? o->argument : "");
-        printf("  %-28s %s\n", left, o->help);
+        int used = printf("  %-28s ", left);
+        print_filled(o->help, HELP_COLUMN, used);
     }
 }
 
 static void print_help(const cli_command *k)
 {
-    printf("ridge %s: %s\n\nUsage: ridge %s%s%s [OPTIONS]\n\n%s\n", k->name, k->summary, k->name,
-           k->usage[0] ? " " : "", k->usage, k->description);
+    printf("ridge %s: %s\n\nUsage: ridge %s%s%s [OPTIONS]\n\n", k->name, k->summary, k->name,
+           k->usage[0] ? " " : "", k->usage);
+    print_filled(k->description, 0, 0);
     if (k->options) {
         printf("\nOptions:\n");
         print_options(k->options, 0);

@@ -12,7 +12,7 @@ static const cli_option table[] = {
     {"--output", "-o", "OUT", CLI_STRING, offsetof(options, output), 0, 0,
      "the GGUF file to write (required)"},
     {"--type", NULL, "T", CLI_STRING, offsetof(options, type), 0, 0,
-     "auto, f32, f16, bf16, q8_0, Q4_K_M, … (default: auto = as stored)"},
+     "f16, q8_0, Q4_K_M, … as in `ridge quantize` (default: auto = as stored)"},
     {"--imatrix", NULL, "F", CLI_STRING, offsetof(options, imatrix), 0, 0,
      "importance matrix for quantised types"},
     {"--name", NULL, "S", CLI_STRING, offsetof(options, name), 0, 0,

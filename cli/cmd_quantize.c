@@ -141,7 +141,11 @@ const cli_command cmd_quantize = {
     .usage = "IN OUT TYPE",
     .description =
         "Writes IN (GGUF, whole or split) to OUT with the mixed recipe TYPE (Q4_K_M, Q6_K, …). Prints each\n"
-        "tensor's type and error. Rows that do not fit a block fall back to another type, which is reported.",
+        "tensor's type and error. Rows that do not fit a block fall back to another type, which is "
+        "reported.\n\n"
+        "TYPE is one of F32 F16 Q4_0 Q4_1 Q8_0 Q5_0 Q5_1 Q2_K Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S "
+        "Q5_K_M "
+        "Q6_K Q2_K_S IQ4_NL IQ4_XS BF16.",
     .options = table,
     .defaults = &defaults,
     .options_bytes = sizeof defaults,

@@ -222,10 +222,22 @@ static rdg_err generate(job *j, rdg_error *e)
     return !err && j->o->save_state ? save_state(j, &p, e) : err;
 }
 
-static json_t *speed_json(int64_t n, double seconds)
+static double per_second(int64_t n, double seconds)
+{
+    return seconds > 0 ? (double)n / seconds : 0;
+}
+
+/* n_evaluated: tokens that the time was spent on. */
+static json_t *speed_json(int64_t n, int64_t n_evaluated, double seconds)
 {
     return json_pack("{s:I, s:o, s:o}", "n_tokens", (json_int_t)n, "seconds", cli_real(seconds),
-                     "tokens_per_second", cli_real(seconds > 0 ? (double)n / seconds : 0));
+                     "tokens_per_second", cli_real(per_second(n_evaluated, seconds)));
+}
+
+/* The first token comes from the prompt's logits, each other one from evaluating the one before. */
+static int64_t decode_steps(const job *j)
+{
+    return j->g.n_tokens > 0 ? (int64_t)j->g.n_tokens - 1 : 0;
 }
 
 static json_t *load_json(const rdg_load_info *l)
@@ -261,8 +273,8 @@ static int report(job *j)
                          j->g.finish_reason, "load_seconds", cli_real(j->load_seconds), "map_seconds",
                          cli_real(info->map_seconds), "load_peak_rss_bytes", (json_int_t)j->load_rss_bytes,
                          "upload", load_json(&j->load), "prefill",
-                         speed_json((int64_t)j->n_prompt, j->prefill_seconds), "decode",
-                         speed_json((int64_t)j->g.n_tokens, j->g.seconds), "device",
+                         speed_json((int64_t)j->n_prompt, (int64_t)j->n_prompt, j->prefill_seconds), "decode",
+                         speed_json((int64_t)j->g.n_tokens, decode_steps(j), j->g.seconds), "device",
                          rdg_session_device(j->session), "peak_rss_bytes", (json_int_t)rss, "placement",
                          place, "sampling", sampling_json(j)));
     }
@@ -270,15 +282,15 @@ static int report(job *j)
     if (j->o->n > 0 && !strcmp(j->g.finish_reason, "context"))
         cli_warn(c, "the context of %lld is full after %zu of %lld tokens; use a larger one (-c), or --shift",
                  (long long)rdg_session_n_ctx(j->session), j->g.n_tokens, (long long)j->o->n);
-    char size[32];
+    char size[32], rate[32] = "";
+    if (decode_steps(j) > 0)
+        snprintf(rate, sizeof rate, ", %.1f/s", per_second(decode_steps(j), j->g.seconds));
     if (j->o->save_state)
         cli_note(c, "\nstate of %lld tokens saved to '%s'", (long long)rdg_session_n_past(j->session),
                  j->o->save_state);
-    cli_note(
-        c, "\nmap + parse %.3f s · prompt %zu tokens, %.1f/s · generated %zu tokens, %.1f/s (%s) · peak %s",
-        info->map_seconds, j->n_prompt, j->prefill_seconds > 0 ? (double)j->n_prompt / j->prefill_seconds : 0,
-        j->g.n_tokens, j->g.seconds > 0 ? (double)j->g.n_tokens / j->g.seconds : 0, j->g.finish_reason,
-        cli_bytes(rss, size, sizeof size));
+    cli_note(c, "\nmap + parse %.3f s · prompt %zu tokens, %.1f/s · generated %zu tokens%s (%s) · peak %s",
+             info->map_seconds, j->n_prompt, per_second((int64_t)j->n_prompt, j->prefill_seconds),
+             j->g.n_tokens, rate, j->g.finish_reason, cli_bytes(rss, size, sizeof size));
     return cli_finish_stdout(c);
 }
 

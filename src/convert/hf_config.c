@@ -1,6 +1,7 @@
 /* config.json: typed access with aliases, and the keys that every architecture shares. */
 #include "convert/hf.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -233,13 +234,17 @@ static rdg_err open_root(rdg_hf *c, rdg_error *e)
 rdg_err rdg_hf_open(rdg_hf *c, const char *dir, const rdg_log *log, rdg_error *e)
 {
     init(c, dir, log);
+    if (!rdg_file_exists(dir)) return rdg_fail_errno(e, RDG_E_IO, errno, "cannot open '%s'", dir);
     if (!rdg_is_directory(dir))
-        return rdg_fail(
-            e, rdg_file_exists(dir) ? RDG_E_ARGUMENT : RDG_E_IO,
-            "'%s' is not a folder: a Hugging Face model is a folder with config.json and *.safetensors", dir);
+        return rdg_fail(e, RDG_E_ARGUMENT,
+                        "'%s' is not a folder: a Hugging Face model is a folder with config.json and "
+                        "*.safetensors (a GGUF file gets another type from `ridge quantize`)",
+                        dir);
     char *path = rdg_path_join(dir, "config.json");
     if (!path) return rdg_fail(e, RDG_E_NOMEM, "no memory for a path");
     rdg_err err = rdg_json_load(path, NULL, &c->root, e);
+    if (err && !rdg_file_exists(path) && errno == ENOENT)
+        err = rdg_fail(e, RDG_E_IO, "'%s' has no config.json: it is no Hugging Face model", dir);
     rdg_free(path);
     return err ? err : open_root(c, e);
 }

@@ -172,10 +172,11 @@ static rdg_err summarise(const run *r, rdg_perplexity_result *out, rdg_error *e)
 
 static rdg_err check_text(const run *r, int64_t n, rdg_error *e)
 {
-    if (r->shape.n_ctx < 4 || r->shape.n_ctx % 2 || r->shape.n_ctx > rdg_session_n_ctx(r->s))
-        return rdg_fail(e, RDG_E_ARGUMENT,
-                        "chunks of %" PRId64 " tokens: an even number from 4 to the context of %" PRId64
-                        " is needed",
+    if (r->shape.n_ctx < 4 || r->shape.n_ctx % 2)
+        return rdg_fail(e, RDG_E_ARGUMENT, "chunks of %" PRId64 " tokens: an even number from 4 on is needed",
+                        r->shape.n_ctx);
+    if (r->shape.n_ctx > rdg_session_n_ctx(r->s))
+        return rdg_fail(e, RDG_E_ARGUMENT, "chunks of %" PRId64 " tokens in a context of %" PRId64,
                         r->shape.n_ctx, rdg_session_n_ctx(r->s));
     if (n < 2 * r->shape.n_ctx)
         return rdg_fail(e, RDG_E_LIMIT,

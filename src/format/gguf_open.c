@@ -148,8 +148,13 @@ done:
 rdg_err rdg_gguf_open(const char *path, const rdg_log *log, rdg_gguf **out, rdg_error *e)
 {
     rdg_gguf *g;
-    rdg_err err = create(&g, e);
     *out = NULL;
+    if (rdg_is_directory(path))
+        return rdg_fail(e, RDG_E_IO,
+                        "'%s' is a directory, a GGUF file is needed; `ridge convert` makes one of a Hugging "
+                        "Face folder",
+                        path);
+    rdg_err err = create(&g, e);
     if (err) return err;
     if ((err = reserve_parts(g, 1, e))) goto fail;
     if ((err = open_part(g, path, log, e))) goto fail;

@@ -167,6 +167,8 @@ rdg_err rdg_exec_create(const rdg_exec_request *r, rdg_exec **out, rdg_error *e)
         with.device = device;
         return create_placed(&with, out, e);
     }
-    return rdg_fail(e, RDG_E_ARGUMENT, "device '%s' is not known; `ridge devices` lists what there is",
+    return rdg_fail(e, RDG_E_ARGUMENT,
+                    "device '%s' is not known: auto, cpu, vulkan and vulkan:N are; `ridge "
+                    "devices` lists what there is",
                     device);
 }

@@ -135,6 +135,22 @@ class BadFiles(e2e.Case):
                 with self.subTest(kind, change=change.__name__):
                     self.assertRegex(self.ridge("convert", "nan", "-o", "o.gguf", "--type", kind, code=REJECTED).err, "nan|finite")
 
+    def test_what_people_confuse(self):
+        """A message says what to do instead."""
+        os.makedirs(self.path("empty-folder"), exist_ok=True)
+        few = ["-f", e2e.CALIBRATION, "--chunks", "1"]
+        for code, words, args in (
+                (FAILED, "ridge convert", ["run", TINY, "-p", "a"]), (FAILED, "ridge convert", ["quantize", TINY, "out", "Q8_0"]),
+                (REJECTED, "convert it to GGUF first", ["run", os.path.join(TINY, "model-00001-of-00002.safetensors")]),
+                (USAGE, "ridge quantize", ["convert", self.tiny, "-o", "out"]),
+                (FAILED, "'empty-folder' has no config.json", ["convert", "empty-folder", "-o", "out"]),
+                (FAILED, "cannot open 'none': No such file", ["convert", "none", "-o", "out"]),
+                (USAGE, "even number from 4", ["perplexity", self.tiny, *few, "-c", "7"]),
+                (USAGE, "auto, cpu, vulkan and vulkan:N", ["run", self.tiny, "-p", "a", "--device", "cuda"]),
+                (REJECTED, "made by --save-base", ["perplexity", self.tiny, *few, "-c", "16", "--base", self.tiny])):
+            with self.subTest(args):
+                self.assertIn(words, self.ridge(*args, code=code).err)
+
     def test_output_that_cannot_be_made(self):
         """Output into a missing folder, over a folder, over the input."""
         os.makedirs(self.path("a-folder"), exist_ok=True)

@@ -26,6 +26,8 @@ class Frame(e2e.Case):
                 for option in ("--json", "--quiet", "--verbose"):
                     self.assertIn(option, text)
                 self.assertNotIn("  [OPTIONS]", text)
+                for line in text.splitlines():
+                    self.assertLessEqual(len(line), 104)
                 self.assertIn("Exit codes", text)
                 self.assertEqual(self.ridge("help", name).out, text)
                 self.assertEqual(self.ridge(name, "-h").out, text)
@@ -42,6 +44,10 @@ class Frame(e2e.Case):
         for option in ("--device", "--seed"):
             self.assertIn(f"warning: {option} means nothing to `ridge tokenize`", r.err)
         self.assertEqual(self.ridge("run", self.tiny, "-p", "a", "-n", "1", "--seed", "3", "--json").json["warnings"], [])
+
+    def test_help_of_quantize_lists_every_type(self):
+        known = self.ridge("quantize", self.tiny, "x", "Q99", code=USAGE).err.split("'Q99': ")[1].split(" are possible")[0]
+        self.assertIn(f"TYPE is one of {known}.", " ".join(self.ridge("quantize", "--help").out.split()))
 
     def test_a_closed_stream_is_no_file(self):
         """Its number would be given to the next file: a model would be read as a conversation, or printed into."""

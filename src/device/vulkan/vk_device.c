@@ -414,7 +414,8 @@ static rdg_err vk_open(int index, const rdg_device_options *o, rdg_device **out,
                                "vulkan: no device; is the GPU's driver installed? (Lavapipe, package "
                                "mesa-vulkan-drivers, runs the kernels on the processor)")
              : index >= n
-                 ? rdg_fail(e, RDG_E_NOT_FOUND, "vulkan:%d: there are %d devices", index, n)
+                 ? rdg_fail(e, RDG_E_NOT_FOUND,
+                            "vulkan:%d: the last one is vulkan:%d; `ridge devices` lists them", index, n - 1)
                  : rdg_fail(e, RDG_E_UNSUPPORTED, "vulkan:%d %s is not usable: %s", RDG_MAX(index, 0),
                             c[RDG_MAX(index, 0)].facts.name, c[RDG_MAX(index, 0)].missing);
         goto done;
