@@ -508,7 +508,8 @@ static int parse(cli *c, int argc, char **argv, void *options)
     if (c->n_args < c->command->min_args)
         return cli_usage(c, "too few arguments: ridge %s %s", c->command->name, c->command->usage);
     if (c->command->max_args >= 0 && c->n_args > c->command->max_args)
-        return cli_usage(c, "unexpected argument '%s'", c->args[c->command->max_args]);
+        return cli_usage(c, "unexpected argument '%s': ridge %s %s", c->args[c->command->max_args],
+                         c->command->name, c->command->usage);
     return EXIT_DONE;
 }
 
