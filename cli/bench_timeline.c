@@ -32,6 +32,7 @@ static void on_spans(void *user, const rdg_launch_span *spans, int64_t n)
         s[i] = (rdg_span){.what = spans[i].node,
                           .ordered = spans[i].ordered,
                           .begin_ns = spans[i].begin_ns,
+                          .ready_ns = spans[i].ready_ns,
                           .end_ns = spans[i].end_ns};
 }
 
@@ -134,6 +135,12 @@ void cli_timeline_print(const cli_timeline *t, bool every_token)
         (double)s->idle_inside_ns / n * 1e-3, (double)s->idle_between_ns / span * 100,
         s->n_steps > 1 ? (double)s->idle_between_ns / (n - 1) * 1e-3 : 0.0, (double)s->largest_gap_ns * 1e-3);
     printf("    picking a token takes %.1f us of %.1f\n", t->pick_seconds * 1e6, span * 1e-3 / n);
+    if (s->waiting_ns)
+        printf("    launches overlap: of the %.1f us of a token in which some run, %.1f us (%.2f %%) pass "
+               "while all "
+               "that run wait for others or for their first weights\n",
+               (double)s->busy_ns * 1e-3 / n, (double)s->waiting_ns * 1e-3 / n,
+               (double)s->waiting_ns / span * 100);
     if (s->n_early)
         printf("    %lld launches began, by their timestamp, before those they wait for were over: this "
                "device reads "
@@ -172,10 +179,11 @@ json_t *cli_timeline_json(const cli_timeline *t)
                                                 "gap_before_seconds", cli_real((double)k.gap_ns * 1e-9)));
     }
     return json_pack(
-        "{s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "{s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
         "n_tokens", (json_int_t)s->n_steps, "n_launches", (json_int_t)s->n_spans, "n_ordered",
         (json_int_t)s->n_ordered, "n_begun_early", (json_int_t)s->n_early, "seconds", cli_real(span),
-        "busy_seconds", cli_real((double)s->busy_ns * 1e-9), "idle_inside_seconds",
+        "waiting_seconds", cli_real((double)s->waiting_ns * 1e-9), "busy_seconds",
+        cli_real((double)s->busy_ns * 1e-9), "idle_inside_seconds",
         cli_real((double)s->idle_inside_ns * 1e-9), "idle_between_seconds",
         cli_real((double)s->idle_between_ns * 1e-9), "largest_gap_seconds",
         cli_real((double)s->largest_gap_ns * 1e-9), "idle_fraction", cli_real(idle(t) / span), "pick_seconds",
@@ -227,6 +235,8 @@ rdg_err cli_timeline_write(const cli_timeline_job *j, const cli_timeline *t, con
             const rdg_span *span = &t->spans.spans[s];
             json_t *args = launch_names(j, span->what);
             json_object_set_new(args, "waits", json_boolean(span->ordered));
+            json_object_set_new(args, "waited_us",
+                                cli_real((double)(span->ready_ns - span->begin_ns) * 1e-3));
             add_event(events, json_string_value(json_object_get(args, "name")),
                       json_string_value(json_object_get(args, "op")), 1 + span->lane, (double)span->begin_ns,
                       (double)(span->end_ns - span->begin_ns), json_incref(args));

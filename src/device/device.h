@@ -27,12 +27,14 @@ enum { RDG_PUSH_BYTES_MAX = 128, RDG_SPEC_MAX = 16, RDG_MATRIX_SHAPES_MAX = 32, 
 
 /* What a GPU kernel may need (rdg_variant.requires_mask). */
 enum {
-    RDG_GPU_FLOAT16 = 1 << 0,      /* half arithmetic */
-    RDG_GPU_INT8_DOT = 1 << 1,     /* 4 x 8-bit dot product, reported as fast by the driver */
-    RDG_GPU_MATRIX_F16 = 1 << 2,   /* subgroup matrices 16 x 16 x 16, f16 inputs, f32 sums */
-    RDG_GPU_SUBGROUP_32 = 1 << 3,  /* subgroups of exactly 32 can be had */
-    RDG_GPU_SHARED_48K = 1 << 4,   /* 48 KiB of workgroup memory */
-    RDG_GPU_INT8_DOT_ANY = 1 << 5, /* the instruction exists, fast or not */
+    RDG_GPU_FLOAT16 = 1 << 0,          /* half arithmetic */
+    RDG_GPU_INT8_DOT = 1 << 1,         /* 4 x 8-bit dot product, reported as fast by the driver */
+    RDG_GPU_MATRIX_F16 = 1 << 2,       /* subgroup matrices 16 x 16 x 16, f16 inputs, f32 sums */
+    RDG_GPU_SUBGROUP_32 = 1 << 3,      /* subgroups of exactly 32 can be had */
+    RDG_GPU_SHARED_48K = 1 << 4,       /* 48 KiB of workgroup memory */
+    RDG_GPU_INT8_DOT_ANY = 1 << 5,     /* the instruction exists, fast or not */
+    RDG_GPU_ORDERED_LAUNCHES = 1 << 6, /* workgroups start in the order of their launches, barrier or not */
+    RDG_GPU_CLOCK = 1 << 7,            /* kernels can read a clock of the whole device */
 };
 
 typedef struct rdg_matrix_shape {

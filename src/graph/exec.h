@@ -28,7 +28,9 @@ typedef struct rdg_node_time {
 typedef struct rdg_launch_span {
     int32_t node; /* the last node that it does, -1: picking the token */
     bool ordered; /* it started after all launches before it; otherwise it may have run beside them */
-    int64_t begin_ns, end_ns; /* since the first launch of the first step */
+    /* Since the first launch of the first step. ready: the first workgroup had waited for what it needs, in a
+     * chain of launches that overlap; begin otherwise. */
+    int64_t begin_ns, ready_ns, end_ns;
 } rdg_launch_span;
 
 /* Decoding that stays on the device: token i + 1 is picked from the logits after token i, with the random

@@ -96,12 +96,30 @@ typedef struct rdg_gpu_binding {
     void (*bind)(void *user, rdg_value_id v, rdg_tensor *t);
 } rdg_gpu_binding;
 
-/* Timestamps in a list. */
+/* Times in a list. */
 typedef enum rdg_gpu_stamps {
     RDG_STAMPS_NONE,
     RDG_STAMPS_ENDS,  /* slot 0 before the first launch, slot i + 1 at the end of launch i: n + 1 */
-    RDG_STAMPS_SPANS, /* slots 2 i and 2 i + 1: when the device comes to launch i, and when it is over: 2 n */
+    RDG_STAMPS_SPANS, /* rdg_gpu_spans says where those of each launch are */
 } rdg_gpu_stamps;
+
+/* Where the times of a launch are: in slots `slot` (when the device comes to it) and `slot + 1` (when it is
+ * over) of the list's timestamps, or, slot -1, in what its workgroups wrote: a chain with timestamps in it
+ * would be none. */
+typedef struct rdg_gpu_span_source {
+    bool ordered; /* a barrier stands before it: it starts after all before it */
+    int slot;
+    uint32_t first, n; /* records of its workgroups */
+} rdg_gpu_span_source;
+
+typedef struct rdg_gpu_spans {
+    rdg_gpu_span_source *source; /* by launch, in order */
+    int n, cap, n_slots;
+    uint64_t clock; /* address of the workgroups' records; 0: there are none, and no chains */
+    uint32_t n_records;
+} rdg_gpu_spans;
+/* A launch with timestamps around it: its first slot; -1 when there is no room. */
+int rdg_gpu_spans_add(rdg_gpu_spans *s, bool ordered);
 
 typedef struct rdg_gpu_recorder {
     const rdg_plan *plan;
@@ -112,13 +130,18 @@ typedef struct rdg_gpu_recorder {
     int64_t n_visible;        /* positions below this in every replay */
     rdg_buffer *scratch;      /* of kernels that need some; may be NULL when only asking for bytes */
     rdg_buffer *step_scratch; /* zeroed; attention steps */
+    rdg_buffer *chain;        /* counters of chains, rdg_gpu_chain_bytes; NULL: barriers everywhere */
     rdg_gpu_stamps stamps;
-    bool *ordered; /* by launch, or NULL: a barrier stands before it, it starts after all before it */
+    rdg_gpu_spans *spans; /* filled with RDG_STAMPS_SPANS; not used otherwise */
 } rdg_gpu_recorder;
 
 /* Bytes that rdg_gpu_record_plan needs in `scratch` and `step_scratch`. */
 rdg_err rdg_gpu_record_needs(const rdg_gpu_recorder *r, uint64_t *scratch, uint64_t *step_scratch,
                              rdg_error *e);
+/* Bytes of `chain`; 0 where the schedule has no launches that can be in one. */
+uint64_t rdg_gpu_chain_bytes(const rdg_gpu_schedule *s);
+/* Records that the workgroups of chained launches write. */
+rdg_err rdg_gpu_record_clocks(const rdg_gpu_recorder *r, uint64_t *n, rdg_error *e);
 rdg_err rdg_gpu_record_plan(const rdg_gpu_recorder *r, rdg_list *l, rdg_error *e);
 /* The variant or step kernel of launch i. */
 const char *rdg_gpu_launch_name(const rdg_gpu_recorder *r, size_t i);

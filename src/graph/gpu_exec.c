@@ -122,18 +122,24 @@ static rdg_gpu_recorder recorder(const gpu_exec *x, const gpu_prepared *c, bind_
                               .variant = x->variant[0] ? x->variant : NULL,
                               .n_visible = n_visible,
                               .scratch = x->kernel_scratch,
-                              .step_scratch = x->step_scratch};
+                              .step_scratch = x->step_scratch,
+                              .chain = c->chain_bytes ? x->chain : NULL};
 }
 
 /* Memory that all plans share: it grows, and what was recorded with the old one is dropped.
  * ------------------------- */
 
+static void drop_recording(recording *r)
+{
+    rdg_list_destroy(r->list);
+    rdg_free(r->spans.source);
+    rdg_buffer_destroy(r->clock);
+    *r = (recording){0};
+}
+
 static void drop_recordings(gpu_prepared *c)
 {
-    for (int i = 0; i < RDG_GPU_RECORDINGS; i++) {
-        rdg_list_destroy(c->recordings[i].list);
-        c->recordings[i] = (recording){0};
-    }
+    for (int i = 0; i < RDG_GPU_RECORDINGS; i++) drop_recording(&c->recordings[i]);
 }
 
 rdg_err rdg_gpu_exec_grow(gpu_exec *x, rdg_buffer **b, uint64_t bytes, bool zero, const char *label,
@@ -172,6 +178,7 @@ static rdg_err reserve_memory(gpu_exec *x, const gpu_prepared *c, rdg_error *e)
     rdg_err rc = rdg_gpu_exec_grow(x, &x->scratch, c->scratch_bytes, false, "scratch", e);
     if (!rc) rc = rdg_gpu_exec_grow(x, &x->kernel_scratch, c->kernel_bytes, false, "kernel scratch", e);
     if (!rc) rc = rdg_gpu_exec_grow(x, &x->step_scratch, c->step_bytes, true, "step scratch", e);
+    if (!rc) rc = rdg_gpu_exec_grow(x, &x->chain, c->chain_bytes, false, "chain", e);
     return rc ? rc : rdg_gpu_exec_grow(x, &x->sample_scratch, c->sample_bytes, true, "sample", e);
 }
 
@@ -182,7 +189,6 @@ static void free_prepared(gpu_prepared *c)
     rdg_buffer_destroy(c->inputs);
     rdg_buffer_destroy(c->output);
     rdg_gpu_schedule_finish(&c->schedule);
-    rdg_free(c->ordered);
     rdg_plan_destroy(c->base.plan);
     rdg_free(c);
 }
@@ -257,6 +263,7 @@ static rdg_err gpu_prepare(rdg_exec *base, rdg_plan *plan, rdg_prepared **out, r
     if ((rc = rdg_gpu_record_needs(&r, &c->kernel_bytes, &c->step_bytes, e))) goto fail;
     c->scratch_bytes = (uint64_t)c->schedule.scratch_bytes + INPUT_ALIGN;
     c->sample_bytes = picking_bytes(plan);
+    c->chain_bytes = x->chains ? rdg_gpu_chain_bytes(&c->schedule) : 0;
     if ((rc = reserve_memory(x, c, e))) goto fail;
     x->prepared[x->n_prepared++] = c;
     *out = &c->base;
@@ -291,9 +298,29 @@ static int64_t bucket(const gpu_prepared *c, int64_t n_visible)
 
 static bool same_recipe(const gpu_recipe *a, const gpu_recipe *b)
 {
-    return a->stamps == b->stamps && a->copy == b->copy && a->goes_on == b->goes_on &&
+    return a->stamps == b->stamps && a->clock == b->clock && a->copy == b->copy && a->goes_on == b->goes_on &&
            a->sample.temperature == b->sample.temperature && a->sample.top_k == b->sample.top_k &&
            a->sample.top_p == b->sample.top_p && a->sample.min_p == b->sample.min_p;
+}
+
+/* Room for the times of a list's launches. */
+static rdg_err make_spans(gpu_exec *x, const gpu_prepared *c, rdg_gpu_recorder *r, recording *rec,
+                          rdg_error *e)
+{
+    uint64_t n = 0;
+    rec->spans.cap = (int)c->schedule.n + RDG_GPU_MAX_DISPATCHES;
+    rec->spans.source = rdg_alloc_array((size_t)rec->spans.cap, sizeof *rec->spans.source);
+    if (!rec->spans.source) return rdg_fail(e, RDG_E_NOMEM, "no memory for the times of launches");
+    if (!r->chain || !rec->recipe.clock) {
+        r->chain = NULL;
+        return RDG_OK;
+    }
+    rdg_err rc = rdg_gpu_record_clocks(r, &n, e);
+    if (!rc)
+        rc = rdg_buffer_create(x->device, RDG_MEMORY_READBACK, RDG_MAX(n, 1) * sizeof(rdg_gpu_clock_record),
+                               "clock", &rec->clock, e);
+    if (!rc) rec->spans.clock = rdg_buffer_address(rec->clock);
+    return rc;
 }
 
 rdg_err rdg_gpu_exec_record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, const gpu_recipe *recipe,
@@ -310,26 +337,32 @@ rdg_err rdg_gpu_exec_record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, con
         }
         if (rec->used < victim->used) victim = rec;
     }
-    rdg_list_destroy(victim->list);
-    *victim = (recording){0};
+    drop_recording(victim);
     rdg_err rc = reserve_memory(x, c, e);
     if (rc) return rc;
     bind_context b;
     rdg_gpu_recorder r = recorder(x, c, &b, key);
     r.stamps = recipe->stamps;
-    r.ordered = c->ordered;
+    recording fresh = {.n_visible = key, .recipe = *recipe};
+    r.spans = &fresh.spans;
+    int slots = recipe->stamps == RDG_STAMPS_ENDS ? (int)c->schedule.n + 1 : 0;
+    if (recipe->stamps == RDG_STAMPS_SPANS) {
+        rc = make_spans(x, c, &r, &fresh, e);
+        slots = 2 * fresh.spans.cap;
+    } else if (recipe->stamps == RDG_STAMPS_ENDS) {
+        r.chain = NULL; /* the end of a launch that the next one is already waiting for says little */
+    }
     rdg_list *l = NULL;
-    int n_spans = (int)c->schedule.n, slots = 0;
-    if (recipe->stamps == RDG_STAMPS_ENDS) slots = n_spans + 1;
-    if (recipe->stamps == RDG_STAMPS_SPANS) slots = 2 * (n_spans + RDG_GPU_MAX_DISPATCHES);
-    rc = rdg_list_create(x->device, 0, slots, c->base.plan->options.n_tokens == 1 ? "decode" : "prefill", &l,
-                         e);
+    if (!rc)
+        rc = rdg_list_create(x->device, 0, slots, c->base.plan->options.n_tokens == 1 ? "decode" : "prefill",
+                             &l, e);
+    fresh.list = l;
     if (!rc) rc = rdg_gpu_record_plan(&r, l, e);
     if (!rc && c->output) {
         rdg_tensor t = *rdg_plan_shape(c->base.plan, c->output_value);
         bind(&b, c->output_value, &t);
         if (recipe->goes_on) {
-            rc = rdg_gpu_record_sampling(x, c, &t, recipe, l, &n_spans, e);
+            rc = rdg_gpu_record_sampling(x, c, &t, recipe, l, fresh.spans.source ? &fresh.spans : NULL, e);
         } else {
             rdg_list_barrier(l);
             rdg_list_copy(l, c->output, 0, t.buffer, t.buffer_offset, rdg_buffer_bytes(c->output));
@@ -337,11 +370,11 @@ rdg_err rdg_gpu_exec_record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, con
     }
     if (!rc) rc = rdg_list_finish(l, e);
     if (rc) {
-        rdg_list_destroy(l);
+        drop_recording(&fresh);
         return rc;
     }
-    *victim =
-        (recording){.list = l, .n_visible = key, .recipe = *recipe, .n_spans = n_spans, .used = ++c->clock};
+    fresh.used = ++c->clock;
+    *victim = fresh;
     *out = victim;
     return RDG_OK;
 }
@@ -445,6 +478,7 @@ static void gpu_destroy(rdg_exec *base)
     rdg_buffer_destroy(x->step_scratch);
     rdg_buffer_destroy(x->sample_scratch);
     rdg_buffer_destroy(x->ring);
+    rdg_buffer_destroy(x->chain);
     rdg_gpu_cache_destroy(x->cache);
     rdg_gpu_context_put(x->context, x->log);
     rdg_free(x);
@@ -496,6 +530,7 @@ rdg_err rdg_exec_create_gpu(const rdg_exec_request *r, const rdg_gpu_options *o,
     if ((rc = rdg_gpu_context_get(r, o, &x->context, e))) goto fail;
     x->device = x->context->device;
     x->weights = x->context->weights;
+    x->chains = !o->no_chains && (rdg_device_get_facts(x->device)->features & RDG_GPU_ORDERED_LAUNCHES);
     if ((rc = rdg_gpu_cache_create(x->device, &x->cache, e))) goto fail;
     *out = &x->base;
     return RDG_OK;
@@ -512,7 +547,7 @@ rdg_device *rdg_exec_gpu_device(const rdg_exec *x)
 rdg_err rdg_exec_gpu_needs(rdg_exec *base, const rdg_plan *const *plans, int n, uint64_t *bytes, rdg_error *e)
 {
     gpu_exec *x = (gpu_exec *)base;
-    uint64_t most[4] = {0};
+    uint64_t most[5] = {0};
     rdg_err rc = RDG_OK;
     *bytes = 0;
     for (int i = 0; i < n && !rc; i++) {
@@ -523,14 +558,14 @@ rdg_err rdg_exec_gpu_needs(rdg_exec *base, const rdg_plan *const *plans, int n, 
                                      &c.schedule, e);
         rdg_gpu_recorder r = recorder(x, &c, &b, plans[i]->options.n_ctx);
         if (!rc) rc = rdg_gpu_record_needs(&r, &kernel_bytes, &step_bytes, e);
-        const uint64_t need[4] = {(uint64_t)c.schedule.scratch_bytes + INPUT_ALIGN, kernel_bytes, step_bytes,
-                                  picking_bytes(plans[i])};
-        for (int k = 0; k < 4; k++)
+        const uint64_t need[5] = {(uint64_t)c.schedule.scratch_bytes + INPUT_ALIGN, kernel_bytes, step_bytes,
+                                  picking_bytes(plans[i]), x->chains ? rdg_gpu_chain_bytes(&c.schedule) : 0};
+        for (int k = 0; k < 5; k++)
             most[k] = RDG_MAX(most[k], (uint64_t)rdg_round_up((int64_t)need[k], 4096));
         rdg_gpu_schedule_finish(&c.schedule);
     }
     *bytes = rdg_device_bytes_now(x->device) - rdg_gpu_weights_device_bytes(x->weights);
-    for (int k = 0; k < 4; k++) *bytes += most[k];
+    for (int k = 0; k < 5; k++) *bytes += most[k];
     return rc;
 }
 

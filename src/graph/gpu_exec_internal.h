@@ -11,6 +11,7 @@ enum { RDG_GPU_RECORDINGS = 6 };
 /* What the list of a plan does at its end and beside its launches: part of what it is recorded for. */
 typedef struct gpu_recipe {
     rdg_gpu_stamps stamps;
+    bool clock;   /* chained launches time themselves, see rdg_gpu_spans */
     int copy;     /* the same list again, for steps whose timestamps are read while the next one runs */
     bool goes_on; /* picks its token and goes on by itself instead of copying the logits out */
     rdg_sample_params sample;
@@ -23,8 +24,9 @@ typedef struct recording {
     rdg_list *list;
     int64_t n_visible;
     gpu_recipe recipe;
-    int n_spans;   /* launches with RDG_STAMPS_SPANS, the picking of the token included */
-    uint64_t used; /* for choosing which to drop */
+    rdg_gpu_spans spans; /* with RDG_STAMPS_SPANS, the picking of the token included */
+    rdg_buffer *clock;   /* what spans.clock is the address of */
+    uint64_t used;       /* for choosing which to drop */
 } recording;
 
 typedef struct gpu_prepared {
@@ -37,8 +39,7 @@ typedef struct gpu_prepared {
     bool exact_visible; /* an attention that is not causal: its length is part of the recording */
     bool steps;         /* has attention steps */
     /* Of the memory that all plans share: what this one needs. */
-    uint64_t scratch_bytes, kernel_bytes, step_bytes, sample_bytes;
-    bool *ordered; /* by launch, see rdg_gpu_recorder; NULL before they are timed */
+    uint64_t scratch_bytes, kernel_bytes, step_bytes, sample_bytes, chain_bytes;
     recording recordings[RDG_GPU_RECORDINGS];
     uint64_t clock;
 } gpu_prepared;
@@ -59,11 +60,12 @@ typedef struct gpu_exec {
     rdg_pool *pool;
     const rdg_log *log;
     char variant[64];
-    bool steps;
+    bool steps, chains;
+    enum { CLOCK_UNKNOWN, CLOCK_SAME, CLOCK_OTHER } clock; /* the one that kernels read, beside timestamps' */
     gpu_state *states;
     size_t n_states, cap_states;
     rdg_buffer *scratch, *kernel_scratch, *step_scratch;
-    rdg_buffer *sample_scratch, *ring;
+    rdg_buffer *sample_scratch, *ring, *chain;
     gpu_prepared **prepared;
     size_t n_prepared, cap_prepared;
 } gpu_exec;
@@ -83,8 +85,8 @@ rdg_err rdg_gpu_exec_run_list(gpu_exec *x, rdg_list *l, rdg_error *e);
 rdg_err rdg_gpu_exec_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_generate *g, int64_t *n_done,
                               rdg_error *e);
 /* The end of a step that goes on by itself: picks the token and puts it where the next step looks for it.
- * *n_spans goes up by the launches that takes. */
+ * spans: NULL without RDG_STAMPS_SPANS. */
 rdg_err rdg_gpu_record_sampling(gpu_exec *x, const gpu_prepared *c, const rdg_tensor *logits,
-                                const gpu_recipe *recipe, rdg_list *l, int *n_spans, rdg_error *e);
+                                const gpu_recipe *recipe, rdg_list *l, rdg_gpu_spans *spans, rdg_error *e);
 
 #endif

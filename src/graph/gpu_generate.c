@@ -8,7 +8,7 @@
 enum { RING = 64, IN_FLIGHT = 2 };
 
 rdg_err rdg_gpu_record_sampling(gpu_exec *x, const gpu_prepared *c, const rdg_tensor *logits,
-                                const gpu_recipe *recipe, rdg_list *l, int *n_spans, rdg_error *e)
+                                const gpu_recipe *recipe, rdg_list *l, rdg_gpu_spans *spans, rdg_error *e)
 {
     rdg_gpu_dispatch d[RDG_GPU_MAX_DISPATCHES];
     memset(d, 0, sizeof d);
@@ -21,13 +21,14 @@ rdg_err rdg_gpu_record_sampling(gpu_exec *x, const gpu_prepared *c, const rdg_te
                                   .ring = rdg_buffer_address(x->ring),
                                   .ring_size = RING};
     int n = rdg_sample_step_encode(&recipe->sample, &step, rdg_buffer_address(x->sample_scratch), d);
-    for (int i = 0; i < n; i++, (*n_spans)++) {
+    for (int i = 0; i < n; i++) {
         d[i].barrier_before = false; /* it stands in front of the timestamp */
         rdg_list_barrier(l);
-        if (recipe->stamps == RDG_STAMPS_SPANS) rdg_list_timestamp_early(l, 2 * *n_spans);
+        int slot = spans ? rdg_gpu_spans_add(spans, true) : -1;
+        if (slot >= 0) rdg_list_timestamp_early(l, slot);
         rdg_err rc = rdg_gpu_dispatch_all(x->cache, l, &d[i], 1, e);
         if (rc) return rc;
-        if (recipe->stamps == RDG_STAMPS_SPANS) rdg_list_timestamp(l, 2 * *n_spans + 1);
+        if (slot >= 0) rdg_list_timestamp(l, slot + 1);
     }
     return RDG_OK;
 }
@@ -38,7 +39,7 @@ static rdg_err start_sampling(gpu_exec *x, rdg_error *e)
     return rdg_buffer_create(x->device, RDG_MEMORY_READBACK, RING * 4, "tokens", &x->ring, e);
 }
 
-/* Reads the timestamps of steps that are over and hands them on as spans. */
+/* Reads the times of steps that are over and hands them on as spans. */
 typedef struct span_reader {
     const rdg_generate *g;
     uint64_t *ticks, origin;
@@ -46,7 +47,41 @@ typedef struct span_reader {
     bool started;
 } span_reader;
 
-static rdg_err start_spans(span_reader *r, const gpu_exec *x, gpu_prepared *c, const rdg_generate *g,
+/* Whether the clock that kernels read is the one of the timestamps: read between two of those. */
+static rdg_err probe_clock(gpu_exec *x, rdg_error *e)
+{
+    const rdg_device_facts *f = rdg_device_get_facts(x->device);
+    rdg_buffer *b = NULL;
+    rdg_list *l = NULL;
+    uint64_t ticks[2] = {0};
+    if (!(f->features & RDG_GPU_CLOCK)) x->clock = CLOCK_OTHER;
+    if (x->clock != CLOCK_UNKNOWN) return RDG_OK;
+    rdg_gpu_dispatch d = {.grid = {1, 1, 1}};
+    rdg_err rc = rdg_buffer_create(x->device, RDG_MEMORY_READBACK, 8, "clock", &b, e);
+    if (!rc) rc = rdg_list_create(x->device, 0, 2, "clock", &l, e);
+    if (rc) goto done;
+    uint64_t address = rdg_buffer_address(b);
+    rdg_gpu_fill(&d, "probe_clock", &address, sizeof address);
+    rdg_list_timestamp_early(l, 0);
+    rc = rdg_gpu_dispatch_all(x->cache, l, &d, 1, e);
+    rdg_list_timestamp(l, 1);
+    if (!rc) rc = rdg_gpu_exec_run_list(x, l, e);
+    if (!rc) rc = rdg_list_read_ticks(l, ticks, 2, e);
+    if (rc) goto done;
+    uint64_t read = *(const volatile uint64_t *)rdg_buffer_host(b);
+    x->clock = read >= ticks[0] && read <= ticks[1] ? CLOCK_SAME : CLOCK_OTHER;
+    if (x->clock == CLOCK_OTHER)
+        rdg_log_info(x->log,
+                     "the clock that kernels read on %s is not that of its timestamps: launches are timed "
+                     "one after the other, without overlap",
+                     f->name);
+done:
+    rdg_list_destroy(l);
+    rdg_buffer_destroy(b);
+    return rc;
+}
+
+static rdg_err start_spans(span_reader *r, gpu_exec *x, const gpu_prepared *c, const rdg_generate *g,
                            rdg_error *e)
 {
     size_t cap = c->schedule.n + RDG_GPU_MAX_DISPATCHES;
@@ -55,26 +90,55 @@ static rdg_err start_spans(span_reader *r, const gpu_exec *x, gpu_prepared *c, c
     r->g = g;
     r->ticks = rdg_alloc_array(2 * cap, sizeof *r->ticks);
     r->spans = rdg_alloc_array(cap, sizeof *r->spans);
-    if (!c->ordered) c->ordered = rdg_alloc_array(cap, sizeof *c->ordered);
-    return r->ticks && r->spans && c->ordered ? RDG_OK : rdg_fail(e, RDG_E_NOMEM, "no memory for timestamps");
+    return r->ticks && r->spans ? probe_clock(x, e) : rdg_fail(e, RDG_E_NOMEM, "no memory for timestamps");
+}
+
+/* First and last of what a launch's workgroups wrote. */
+static rdg_gpu_clock_record whole_launch(const rdg_gpu_clock_record *r, uint32_t n)
+{
+    rdg_gpu_clock_record w = r[0];
+    for (uint32_t i = 1; i < n; i++) {
+        w.begin = RDG_MIN(w.begin, r[i].begin);
+        w.ready = RDG_MIN(w.ready, r[i].ready);
+        w.end = RDG_MAX(w.end, r[i].end);
+    }
+    return w;
 }
 
 static rdg_err read_spans(span_reader *r, const gpu_exec *x, const gpu_prepared *c, const recording *rec,
                           rdg_error *e)
 {
-    rdg_err rc = rdg_list_read_ticks(rec->list, r->ticks, 2 * rec->n_spans, e);
+    const rdg_gpu_spans *s = &rec->spans;
+    const rdg_gpu_clock_record *records = rec->clock ? rdg_buffer_host(rec->clock) : NULL;
+    rdg_err rc = rdg_list_read_ticks(rec->list, r->ticks, s->n_slots, e);
     if (rc) return rc;
     if (!r->started) r->origin = r->ticks[0];
-    r->started = true;
-    for (int i = 0; i < rec->n_spans; i++) {
+    bool one_clock = true;
+    double first = rdg_device_tick_ns(x->device, r->origin, r->ticks[0]),
+           last = rdg_device_tick_ns(x->device, r->origin, r->ticks[s->n_slots - 1]);
+    for (int i = 0; i < s->n; i++) {
+        const rdg_gpu_span_source *from = &s->source[i];
+        rdg_gpu_clock_record w;
+        if (from->slot >= 0)
+            w = (rdg_gpu_clock_record){r->ticks[from->slot], r->ticks[from->slot], r->ticks[from->slot + 1]};
+        else
+            w = whole_launch(records + from->first, from->n);
+        double begin = rdg_device_tick_ns(x->device, r->origin, w.begin),
+               end = rdg_device_tick_ns(x->device, r->origin, w.end);
+        one_clock = one_clock && begin >= first && end <= last;
         bool sampling = (size_t)i >= c->schedule.n;
-        r->spans[i] = (rdg_launch_span){
-            .node = sampling ? -1 : (int32_t)c->schedule.launches[i].node,
-            .ordered = sampling || c->ordered[i],
-            .begin_ns = (int64_t)rdg_device_tick_ns(x->device, r->origin, r->ticks[2 * i]),
-            .end_ns = (int64_t)rdg_device_tick_ns(x->device, r->origin, r->ticks[2 * i + 1])};
+        r->spans[i] =
+            (rdg_launch_span){.node = sampling ? -1 : (int32_t)c->schedule.launches[i].node,
+                              .ordered = from->ordered,
+                              .begin_ns = (int64_t)begin,
+                              .ready_ns = (int64_t)rdg_device_tick_ns(x->device, r->origin, w.ready),
+                              .end_ns = (int64_t)end};
     }
-    r->g->on_spans(r->g->user, r->spans, rec->n_spans);
+    if (!one_clock)
+        return rdg_fail(e, RDG_E_DEVICE,
+                        "launches of a step are timed outside of the step: clocks that differ");
+    r->started = true;
+    r->g->on_spans(r->g->user, r->spans, s->n);
     return RDG_OK;
 }
 
@@ -106,6 +170,7 @@ rdg_err rdg_gpu_exec_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_
         if (i < g->n) {
             recording **now = &rec[i % IN_FLIGHT];
             recipe.copy = g->on_spans ? (int)(i % IN_FLIGHT) : 0; /* its timestamps have been read by now */
+            recipe.clock = g->on_spans && x->clock == CLOCK_SAME;
             rc = rdg_gpu_exec_record(x, c, g->position + i + 1, &recipe, now, e);
             if (!rc) rc = rdg_submit(x->device, (*now)->list, NULL, 0, &done[i % IN_FLIGHT], e);
         }

@@ -5,13 +5,63 @@
 
 #include <string.h>
 
-/* The barrier in front of launch i, if it needs one, and its first timestamp. */
-static void begin_launch(const rdg_gpu_recorder *r, rdg_hazards *h, size_t i, rdg_list *l)
+/* Launches that need no order among themselves are a group. Between two groups stands a barrier, or they are
+ * links of a chain: each launch of the later one waits by itself for all workgroups of the earlier one, which
+ * waited for the one before it. A group has a counter of its own, behind that of the group before. */
+typedef struct recording_state {
+    rdg_hazards hazards;
+    uint64_t counter;  /* of the group before the one in hand; 0: no chains */
+    uint32_t before;   /* workgroups of that group to wait for; 0: a barrier stands between */
+    uint32_t n_groups; /* workgroups of the group in hand so far */
+    bool counts;       /* all its launches say when they are done */
+} recording_state;
+
+static bool can_chain(const rdg_gpu_launch *l)
 {
-    bool barrier = rdg_hazards_order(h);
-    if (barrier) rdg_list_barrier(l);
-    if (r->ordered) r->ordered[i] = barrier || i == 0;
-    if (r->stamps == RDG_STAMPS_SPANS) rdg_list_timestamp_early(l, 2 * (int)i);
+    return l->kind == RDG_LAUNCH_MATVEC_STEP || l->kind == RDG_LAUNCH_ATTENTION_STEP;
+}
+
+uint64_t rdg_gpu_chain_bytes(const rdg_gpu_schedule *s)
+{
+    bool any = false;
+    for (size_t i = 0; i < s->n && !any; i++) any = can_chain(&s->launches[i]);
+    return any ? ((uint64_t)s->n + 2) * RDG_GPU_CHAIN_STRIDE : 0;
+}
+
+static void next_group(recording_state *s, uint32_t before)
+{
+    s->before = before;
+    s->counter += s->counter ? RDG_GPU_CHAIN_STRIDE : 0;
+    s->n_groups = 0;
+    s->counts = true;
+}
+
+int rdg_gpu_spans_add(rdg_gpu_spans *s, bool ordered)
+{
+    if (s->n == s->cap) return -1;
+    int slot = s->n_slots;
+    s->source[s->n++] = (rdg_gpu_span_source){.ordered = ordered, .slot = slot};
+    s->n_slots += 2;
+    return slot;
+}
+
+/* What orders launch i after those it conflicts with. */
+static bool begin_launch(const rdg_gpu_recorder *r, recording_state *s, size_t i, rdg_list *l)
+{
+    bool chains = s->counter && can_chain(&r->schedule->launches[i]), barrier = false;
+    if (!chains && s->before) { /* what came before the group in hand is not over, and this one cannot wait */
+        barrier = true;
+        rdg_hazards_restart(&s->hazards);
+    } else if (rdg_hazards_order(&s->hazards)) {
+        barrier = !chains || !s->counts || !s->n_groups;
+        if (!barrier) next_group(s, s->n_groups);
+    }
+    if (barrier) {
+        rdg_list_barrier(l);
+        next_group(s, 0);
+    }
+    if (!chains) s->counts = false;
+    return barrier || i == 0;
 }
 
 static rdg_tensor bound(const rdg_gpu_recorder *r, rdg_value_id v)
@@ -112,24 +162,69 @@ rdg_err rdg_gpu_record_needs(const rdg_gpu_recorder *r, uint64_t *scratch, uint6
     return RDG_OK;
 }
 
-static rdg_err record_step(const rdg_gpu_recorder *r, const rdg_gpu_launch *l, rdg_list *list, rdg_error *e)
+static rdg_err encode_step(const rdg_gpu_recorder *r, const rdg_gpu_launch *l, rdg_gpu_chain chain,
+                           rdg_gpu_dispatch *d, rdg_error *e)
 {
     rdg_gpu_env env = {.facts = rdg_device_get_facts(rdg_gpu_cache_device(r->cache)),
                        .cache = r->cache,
-                       .scratch = r->step_scratch ? rdg_buffer_address(r->step_scratch) : 0};
-    rdg_gpu_dispatch d;
-    memset(&d, 0, sizeof d);
+                       .scratch = r->step_scratch ? rdg_buffer_address(r->step_scratch) : 0,
+                       .chain = chain};
     step_tensors s;
     int n;
+    memset(d, 0, sizeof *d);
     if (l->kind == RDG_LAUNCH_MATVEC_STEP) {
         rdg_matvec_q8 m = matvec_of(r, l, &s);
-        n = rdg_matvec_q8_encode(&m, &env, &d, e);
+        n = rdg_matvec_q8_encode(&m, &env, d, e);
     } else {
         rdg_attention_step a = attention_of(r, l, &s);
-        n = rdg_attention_step_encode(&a, &env, &d, e);
+        n = rdg_attention_step_encode(&a, &env, d, e);
     }
-    if (n <= 0) return e && e->code ? e->code : RDG_E_INTERNAL;
-    return rdg_gpu_dispatch_all(r->cache, list, &d, 1, e);
+    return n > 0 ? RDG_OK : e && e->code ? e->code : RDG_E_INTERNAL;
+}
+
+static uint32_t n_workgroups(const rdg_gpu_dispatch *d)
+{
+    return d->grid[0] * d->grid[1] * d->grid[2];
+}
+
+rdg_err rdg_gpu_record_clocks(const rdg_gpu_recorder *r, uint64_t *n, rdg_error *e)
+{
+    rdg_gpu_dispatch d;
+    rdg_err rc = RDG_OK;
+    *n = 0;
+    for (size_t i = 0; i < r->schedule->n && !rc; i++) {
+        const rdg_gpu_launch *l = &r->schedule->launches[i];
+        if (!can_chain(l)) continue;
+        rc = encode_step(r, l, (rdg_gpu_chain){0}, &d, e);
+        if (!rc) *n += n_workgroups(&d);
+    }
+    return rc;
+}
+
+static rdg_err record_step(const rdg_gpu_recorder *r, const rdg_gpu_launch *l, bool ordered,
+                           recording_state *state, rdg_list *list, rdg_error *e)
+{
+    rdg_gpu_spans *spans = r->stamps == RDG_STAMPS_SPANS ? r->spans : NULL;
+    rdg_gpu_chain chain = {.counter = state->counter, .before = state->before};
+    bool clock = chain.counter && spans && spans->clock;
+    if (clock) chain.clock = spans->clock + spans->n_records * sizeof(rdg_gpu_clock_record);
+    rdg_gpu_dispatch d;
+    rdg_err rc = encode_step(r, l, chain, &d, e);
+    if (rc) return rc;
+    uint32_t n = n_workgroups(&d);
+    state->n_groups += n;
+    if (clock) {
+        if (spans->n == spans->cap) return rdg_fail(e, RDG_E_INTERNAL, "more launches than spans");
+        spans->source[spans->n++] =
+            (rdg_gpu_span_source){.ordered = ordered, .slot = -1, .first = spans->n_records, .n = n};
+        spans->n_records += n;
+        return rdg_gpu_dispatch_all(r->cache, list, &d, 1, e);
+    }
+    int slot = spans ? rdg_gpu_spans_add(spans, ordered) : 0;
+    if (spans) rdg_list_timestamp_early(list, slot);
+    rc = rdg_gpu_dispatch_all(r->cache, list, &d, 1, e);
+    if (spans) rdg_list_timestamp(list, slot + 1);
+    return rc;
 }
 
 /* Prepared forms are told apart by the operand they come from: variants that prepare it do so alike. */
@@ -137,10 +232,17 @@ static const char forms[RDG_MAX_OPERANDS + 1];
 
 rdg_err rdg_gpu_record_plan(const rdg_gpu_recorder *r, rdg_list *list, rdg_error *e)
 {
-    rdg_hazards *h = rdg_alloc(sizeof *h);
+    recording_state *s = rdg_alloc(sizeof *s);
     rdg_err rc = RDG_OK;
     rdg_error why = {0};
-    if (!h) return rdg_fail(e, RDG_E_NOMEM, "no memory to record a plan");
+    if (!s) return rdg_fail(e, RDG_E_NOMEM, "no memory to record a plan");
+    rdg_hazards *h = &s->hazards;
+    if (r->chain) {
+        s->counter = rdg_buffer_address(r->chain);
+        rdg_list_fill(list, r->chain, 0, rdg_buffer_bytes(r->chain), 0);
+        rdg_hazards_use(h, s->counter, rdg_buffer_bytes(r->chain), true);
+        rdg_hazards_order(h);
+    }
     if (r->stamps == RDG_STAMPS_ENDS) rdg_list_timestamp(list, 0);
     for (size_t i = 0; i < r->schedule->n && !rc; i++) {
         const rdg_gpu_launch *l = &r->schedule->launches[i];
@@ -150,8 +252,9 @@ rdg_err rdg_gpu_record_plan(const rdg_gpu_recorder *r, rdg_list *list, rdg_error
             if (l->kind == RDG_LAUNCH_ATTENTION_STEP && r->step_scratch)
                 rdg_hazards_use(h, rdg_buffer_address(r->step_scratch), rdg_buffer_bytes(r->step_scratch),
                                 true);
-            begin_launch(r, h, i, list);
-            rc = record_step(r, l, list, &why);
+            if (r->chain) /* not before the counters are zero */
+                rdg_hazards_use(h, rdg_buffer_address(r->chain), rdg_buffer_bytes(r->chain), false);
+            rc = record_step(r, l, begin_launch(r, s, i, list), s, list, &why);
         } else {
             rdg_op_call call;
             const rdg_variant *v;
@@ -170,10 +273,13 @@ rdg_err rdg_gpu_record_plan(const rdg_gpu_recorder *r, rdg_list *list, rdg_error
             }
             if (scratch)
                 rdg_hazards_use(h, rdg_buffer_address(r->scratch), rdg_buffer_bytes(r->scratch), !again);
-            begin_launch(r, h, i, list);
+            bool ordered = begin_launch(r, s, i, list);
+            int slot = r->stamps == RDG_STAMPS_SPANS ? rdg_gpu_spans_add(r->spans, ordered) : -1;
+            if (slot >= 0) rdg_list_timestamp_early(list, slot);
             int64_t n_barriers = rdg_list_n_barriers(list);
             rc = rdg_gpu_record(r->cache, list, &call, v, scratch ? rdg_buffer_address(r->scratch) : 0,
                                 again ? begin : 0, &why);
+            if (slot >= 0) rdg_list_timestamp(list, slot + 1);
             if (scratch && !again) rdg_hazards_set_prepared(h, form, begin, end, row);
             if (rdg_list_n_barriers(list) != n_barriers) { /* its own barrier ordered all before it too */
                 for (int k = 0; k < l->n_reads; k++) use_value(r, h, l->reads[k], false);
@@ -184,9 +290,8 @@ rdg_err rdg_gpu_record_plan(const rdg_gpu_recorder *r, rdg_list *list, rdg_error
             }
         }
         if (r->stamps == RDG_STAMPS_ENDS) rdg_list_timestamp(list, (int)i + 1);
-        if (r->stamps == RDG_STAMPS_SPANS) rdg_list_timestamp(list, 2 * (int)i + 1);
     }
-    rdg_free(h);
+    rdg_free(s);
     if (rc && e) *e = why;
     return rc;
 }

@@ -62,6 +62,11 @@ bool rdg_gpu_grid(rdg_gpu_dispatch *d, const rdg_device_facts *f, int64_t n_grou
     return true;
 }
 
+uint32_t rdg_gpu_chain_spec(const rdg_gpu_chain *c)
+{
+    return !c->counter ? 0 : c->patience ? c->patience : RDG_GPU_CHAIN_PATIENCE;
+}
+
 uint64_t rdg_gpu_constant(const rdg_gpu_env *env, const void *data, size_t bytes, rdg_error *e)
 {
     rdg_gpu_cache *c = env->cache;

@@ -25,11 +25,27 @@ typedef struct rdg_gpu_dispatch {
 
 typedef struct rdg_gpu_cache rdg_gpu_cache;
 
+/* A launch's place in a chain (ops/glsl/chain.glsl). counter 0: it is in none. */
+typedef struct rdg_gpu_chain {
+    uint64_t counter;  /* of the launches before; its own follows RDG_GPU_CHAIN_STRIDE bytes behind */
+    uint32_t before;   /* workgroups that those have; 0: nothing to wait for */
+    uint32_t patience; /* looks before a workgroup gives up; 0: the usual */
+    uint64_t clock;    /* an rdg_gpu_clock_record for each workgroup of the launch; 0: no times are wanted */
+} rdg_gpu_chain;
+/* Patience: about a second on a GPU; only a device that does not keep the order comes to its end. */
+enum { RDG_GPU_CHAIN_STRIDE = 32, RDG_GPU_CHAIN_PATIENCE = 1 << 20 };
+uint32_t rdg_gpu_chain_spec(const rdg_gpu_chain *c); /* the kernels' constant CHAIN */
+/* What a workgroup writes about itself, in the device's ticks: it began, had waited, ended. */
+typedef struct rdg_gpu_clock_record {
+    uint64_t begin, ready, end;
+} rdg_gpu_clock_record;
+
 typedef struct rdg_gpu_env {
     const rdg_device_facts *facts;
     rdg_gpu_cache *cache; /* for rdg_gpu_constant; may be NULL when only sizes are asked for */
     uint64_t scratch;     /* device address of scratch_bytes, 256-byte aligned; 0 if none was asked for */
-    uint64_t prepared; /* address of an operand whose prepared form lies in the scratch already; 0 = none */
+    uint64_t prepared;   /* address of an operand whose prepared form lies in the scratch already; 0 = none */
+    rdg_gpu_chain chain; /* of the step kernels */
 } rdg_gpu_env;
 
 typedef struct rdg_gpu_kernel {

@@ -39,6 +39,7 @@ static void on_spans(void *user, const rdg_launch_span *spans, int64_t n)
         s[i] = (rdg_span){.what = spans[i].node,
                           .ordered = spans[i].ordered,
                           .begin_ns = spans[i].begin_ns,
+                          .ready_ns = spans[i].ready_ns,
                           .end_ns = spans[i].end_ns};
 }
 
@@ -68,6 +69,7 @@ static rdg_err timeline(rdg_session *s, watch *w, rdg_error *e)
     rdg_timeline_summary sum;
     rdg_err err = decode(s, w, false, e);
     memcpy(plain, w->tokens, sizeof plain);
+    if (!err) err = decode(s, w, true, e); /* looks at the device's clocks first */
     int64_t before = a->n_dispatches;
     if (!err) err = decode(s, w, true, e);
     if (err) return err;

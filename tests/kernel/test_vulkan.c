@@ -277,6 +277,84 @@ static void check_matvec(bench *b, rdg_type type, const product_case *pc)
     free_live(b);
 }
 
+/* Products that read what the one before wrote, to and fro between two vectors, so that an old copy of either
+ * in a core's cache would show: with barriers between them and as a chain, which must agree to the last bit.
+ */
+enum { LINKS = 24, CHAIN_REPEATS = 20 };
+
+static void run_chain(bench *b, const rdg_gpu_dispatch *d, rdg_tensor *counters, rdg_tensor *start,
+                      rdg_tensor *x, bool barriers)
+{
+    rdg_error e;
+    rdg_list *l;
+    rdg_event done;
+    if (rdg_list_create(b->d, 0, 0, "chain", &l, &e)) die(&e);
+    rdg_list_copy(l, x->buffer, x->buffer_offset, start->buffer, start->buffer_offset,
+                  (uint64_t)rdg_tensor_bytes(x));
+    rdg_list_fill(l, counters->buffer, counters->buffer_offset, (uint64_t)rdg_tensor_bytes(counters), 0);
+    rdg_list_barrier(l);
+    for (int i = 0; i < LINKS; i++) {
+        if (rdg_gpu_dispatch_all(b->cache, l, &d[i], 1, &e)) die(&e);
+        if (barriers) rdg_list_barrier(l);
+    }
+    if (rdg_list_finish(l, &e)) die(&e);
+    for (int i = 0; i < (barriers ? 1 : CHAIN_REPEATS); i++)
+        if (rdg_submit(b->d, l, NULL, 0, &done, &e)) die(&e);
+    if (rdg_event_wait(b->d, done, (int64_t)100 * 1000000000, &e)) die(&e);
+    rdg_list_destroy(l);
+}
+
+static void check_chain(bench *b, rdg_type type, int64_t n)
+{
+    char what[96];
+    float *values, *x = normal(b, n, 1), *g = normal(b, n, 1), *want = malloc((size_t)n * sizeof *want),
+                   *got = malloc((size_t)n * sizeof *got);
+    void *w = weights(b, type, n, n, &values), *zeros = calloc(LINKS + 2, RDG_GPU_CHAIN_STRIDE);
+    rdg_tensor tw = on_device(b, type, n, n, 1, w, rdg_gpu_can_be_planar(type, n)),
+               start = on_device(b, RDG_TYPE_F32, n, 1, 1, x, false),
+               tg = on_device(b, RDG_TYPE_F32, n, 1, 1, g, false),
+               counters =
+                   on_device(b, RDG_TYPE_F32, (LINKS + 2) * RDG_GPU_CHAIN_STRIDE / 4, 1, 1, zeros, false),
+               v[2] = {on_device(b, RDG_TYPE_F32, n, 1, 1, NULL, false),
+                       on_device(b, RDG_TYPE_F32, n, 1, 1, NULL, false)};
+    rdg_gpu_dispatch d[LINKS];
+    rdg_error e;
+    for (int way = 0; way < 3; way++) { /* barriers, chain, a chain that waits for one workgroup too many */
+        rdg_gpu_env env = {.facts = rdg_device_get_facts(b->d), .cache = b->cache};
+        memset(d, 0, sizeof d);
+        for (int i = 0; i < LINKS; i++) {
+            rdg_matvec_q8 q = {.weight = &tw,
+                               .x = &v[i % 2],
+                               .norm_weight = &tg,
+                               .residual = i % 3 ? &v[i % 2] : NULL,
+                               .out = &v[1 - i % 2],
+                               .eps = 1e-5f};
+            if (way) {
+                env.chain.counter = rdg_gpu_address(&counters) + (uint64_t)i * RDG_GPU_CHAIN_STRIDE;
+                env.chain.before = i ? d[i - 1].grid[0] * d[i - 1].grid[1] : 0;
+                env.chain.patience = way == 2 ? 1000 : 0;
+                if (way == 2 && i == LINKS / 2) env.chain.before++;
+            }
+            if (!rdg_matvec_q8_accepts(&q, env.facts) || rdg_matvec_q8_encode(&q, &env, &d[i], &e) != 1) {
+                printf("chain of %dx%d: not accepted\n", (int)n, (int)n);
+                goto done;
+            }
+        }
+        run_chain(b, d, &counters, &start, &v[0], way == 0);
+        from_device(b, &v[LINKS % 2], way ? got : want);
+        int64_t wrong = 0;
+        for (int64_t i = 0; way == 1 && i < n; i++)
+            wrong += memcmp(&got[i], &want[i], 4) != 0 || !isfinite(got[i]);
+        for (int64_t i = 0; way == 2 && i < n; i++) wrong += isfinite(got[i]) != 0;
+        snprintf(what, sizeof what, "chain of %d products %s %dx%d%s: elements that are not as they must be",
+                 LINKS, rdg_type_name(type), (int)n, (int)n, way == 2 ? ", broken: nothing finite" : "");
+        if (way) verdict(b, wrong == 0, what, (double)wrong, 0);
+    }
+done:
+    free(values), free(x), free(g), free(want), free(got), free(w), free(zeros);
+    free_live(b);
+}
+
 static void check_matmul(bench *b, rdg_type type, int64_t n, int64_t m, int64_t tokens, bool bias_on,
                          bool residual_on, const rdg_variant *v)
 {
@@ -504,6 +582,10 @@ int main(int argc, char **argv)
         for (int i = 0; i < RDG_COUNTOF(products); i++)
             if (step_types[t] != RDG_TYPE_Q6_K || products[i].n_columns % 2048 == 0)
                 check_matvec(&b, step_types[t], &products[i]);
+    if (f->features & RDG_GPU_ORDERED_LAUNCHES) {
+        check_chain(&b, RDG_TYPE_Q4_K, 2048);
+        check_chain(&b, RDG_TYPE_Q8_0, 512);
+    }
     static const rdg_type matmul_types[] = {RDG_TYPE_Q4_K, RDG_TYPE_Q5_K, RDG_TYPE_Q6_K, RDG_TYPE_Q8_0,
                                             RDG_TYPE_Q4_0, RDG_TYPE_F16,  RDG_TYPE_BF16};
     bool matrix =

@@ -15,7 +15,8 @@ static void add(rdg_timeline *t, const times *s, size_t n)
     rdg_span *spans = rdg_timeline_add_step(t, n);
     assert_non_null(spans);
     for (size_t i = 0; i < n; i++)
-        spans[i] = (rdg_span){.ordered = s[i].ordered, .begin_ns = s[i].begin, .end_ns = s[i].end};
+        spans[i] = (rdg_span){
+            .ordered = s[i].ordered, .begin_ns = s[i].begin, .ready_ns = s[i].begin, .end_ns = s[i].end};
 }
 
 static void known_steps(void **state)
@@ -45,6 +46,33 @@ static void known_steps(void **state)
     assert_int_equal(k.begin_ns, 320);
     assert_int_equal(k.busy_ns, 10);
     assert_int_equal(k.gap_ns, 0);
+    rdg_timeline_finish(&t);
+}
+
+/* A chain: launches run before those they wait for are over, and wait. */
+static void waiting(void **state)
+{
+    (void)state;
+    rdg_timeline t = {0};
+    rdg_timeline_summary s;
+    rdg_span *k = rdg_timeline_add_step(&t, 4);
+    assert_non_null(k);
+    k[0] = (rdg_span){.ordered = true, .begin_ns = 0, .ready_ns = 0, .end_ns = 10};
+    k[1] = (rdg_span){.begin_ns = 20, .ready_ns = 25, .end_ns = 60};
+    k[2] = (rdg_span){.begin_ns = 50, .ready_ns = 63, .end_ns = 80};
+    k[3] = (rdg_span){.begin_ns = 49, .ready_ns = 84, .end_ns = 90}; /* began first, was ready last */
+    rdg_timeline_summarise(&t, &s);
+    assert_int_equal(s.n_odd, 0);
+    assert_int_equal(s.span_ns, 90);
+    assert_int_equal(s.busy_ns, 10 + 70);
+    assert_int_equal(s.idle_inside_ns, 10);
+    assert_in_range(s.waiting_ns, 5 + 3 + 4, 5 + 3 + 4 + 17); /* its lower bound of work may miss k[2] */
+    assert_int_equal(t.spans[1].begin_ns, 20);
+    assert_int_equal(t.spans[2].begin_ns, 49);
+    k = t.spans;
+    k[3].ready_ns = 81; /* later than it ends: broken */
+    rdg_timeline_summarise(&t, &s);
+    assert_int_equal(s.n_odd, 1);
     rdg_timeline_finish(&t);
 }
 
@@ -116,6 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_steps),
+        cmocka_unit_test(waiting),
         cmocka_unit_test(broken_stamps_are_counted),
         cmocka_unit_test(nothing),
         cmocka_unit_test(random_steps),

@@ -11,15 +11,17 @@ enum { MAX_DEVICES = 16 };
 typedef struct quirk {
     VkDriverId driver;
     uint32_t clears; /* features that this driver reports and that must not be used */
+    uint32_t sets;   /* what no driver reports and this one is known for */
     bool no_import;
     const char *why;
 } quirk;
 
 static const quirk quirks[] = {
-    {VK_DRIVER_ID_MESA_LLVMPIPE, RDG_GPU_INT8_DOT, false,
-     "a processor: packed 8-bit dot products are emulated one by one"},
-    {VK_DRIVER_ID_NVIDIA_PROPRIETARY, 0, true,
-     "imported host memory is read over PCIe at each use: weights must be copied"},
+    {VK_DRIVER_ID_MESA_LLVMPIPE, RDG_GPU_INT8_DOT, RDG_GPU_ORDERED_LAUNCHES, false,
+     "a processor: packed 8-bit dot products are emulated one by one; a launch ends before the next begins"},
+    {VK_DRIVER_ID_NVIDIA_PROPRIETARY, 0, RDG_GPU_ORDERED_LAUNCHES, true,
+     "imported host memory is read over PCIe at each use: weights must be copied; one distributor hands out "
+     "the workgroups of a queue, launch after launch"},
 };
 
 typedef struct features {
@@ -28,19 +30,22 @@ typedef struct features {
     VkPhysicalDeviceVulkan12Features v12;
     VkPhysicalDeviceVulkan13Features v13;
     rdg_vk_coopmat_features coopmat;
+    VkPhysicalDeviceShaderClockFeaturesKHR clock;
 } features;
 
-static void chain(features *f, bool coopmat)
+static void chain(features *f, bool coopmat, bool clock)
 {
     *f = (features){.core = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2},
                     .v11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES},
                     .v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES},
                     .v13 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES},
-                    .coopmat = {.sType = RDG_VK_STRUCTURE_COOPMAT_FEATURES}};
+                    .coopmat = {.sType = RDG_VK_STRUCTURE_COOPMAT_FEATURES},
+                    .clock = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CLOCK_FEATURES_KHR}};
     f->core.pNext = &f->v11;
     f->v11.pNext = &f->v12;
     f->v12.pNext = &f->v13;
-    f->v13.pNext = coopmat ? &f->coopmat : NULL;
+    f->clock.pNext = coopmat ? &f->coopmat : NULL;
+    f->v13.pNext = clock ? &f->clock : f->clock.pNext;
 }
 
 typedef struct candidate {
@@ -48,7 +53,7 @@ typedef struct candidate {
     rdg_device_facts facts;
     VkDriverId driver;
     char missing[128]; /* empty: usable */
-    bool coopmat, external_host, memory_priority, memory_budget;
+    bool coopmat, clock, external_host, memory_priority, memory_budget;
     int family[RDG_QUEUES];
 } candidate;
 
@@ -191,6 +196,7 @@ static void inspect(vk_instance *v, VkPhysicalDevice physical, int index, candid
         if (!extensions || v->EnumerateDeviceExtensionProperties(physical, NULL, &n, extensions) < 0) n = 0;
     }
     c->coopmat = has_extension(extensions, n, "VK_KHR_cooperative_matrix");
+    c->clock = has_extension(extensions, n, VK_KHR_SHADER_CLOCK_EXTENSION_NAME);
     c->external_host = has_extension(extensions, n, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
     c->memory_budget = has_extension(extensions, n, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     rdg_free(extensions);
@@ -212,7 +218,7 @@ static void inspect(vk_instance *v, VkPhysicalDevice physical, int index, candid
         return;
     }
     features have;
-    chain(&have, c->coopmat);
+    chain(&have, c->coopmat, c->clock);
     v->GetPhysicalDeviceFeatures2(physical, &have.core);
     c->coopmat = c->coopmat && have.coopmat.cooperativeMatrix;
     const char *lack = missing_feature(&have);
@@ -239,6 +245,7 @@ static void inspect(vk_instance *v, VkPhysicalDevice physical, int index, candid
     if (v13.integerDotProduct4x8BitPackedSignedAccelerated) f->features |= RDG_GPU_INT8_DOT;
     if (f->subgroup_min <= 32 && f->subgroup_max >= 32) f->features |= RDG_GPU_SUBGROUP_32;
     if (f->shared_bytes >= 49152) f->features |= RDG_GPU_SHARED_48K;
+    if (c->clock && have.clock.shaderDeviceClock) f->features |= RDG_GPU_CLOCK;
     memory_facts(v, c);
     find_queues(v, c);
     if (!c->missing[0] && c->family[0] < 0)
@@ -246,7 +253,7 @@ static void inspect(vk_instance *v, VkPhysicalDevice physical, int index, candid
     if (c->coopmat) matrix_facts(v, c);
     for (int i = 0; i < RDG_COUNTOF(quirks); i++) {
         if (quirks[i].driver != c->driver) continue;
-        f->features &= ~quirks[i].clears;
+        f->features = (f->features & ~quirks[i].clears) | quirks[i].sets;
         if (quirks[i].no_import) f->imports_host_memory = false;
     }
 }
@@ -339,9 +346,10 @@ static void vk_close(rdg_device *base)
 static rdg_err create_handle(vk_device *d, const candidate *c, rdg_error *e)
 {
     features on;
-    chain(&on, c->coopmat);
+    bool clock = c->facts.features & RDG_GPU_CLOCK;
+    chain(&on, c->coopmat, clock);
     features have;
-    chain(&have, c->coopmat);
+    chain(&have, c->coopmat, clock);
     d->instance->GetPhysicalDeviceFeatures2(d->physical, &have.core);
     on.core.features.shaderInt64 = on.core.features.shaderInt16 = VK_TRUE;
     on.v11.storageBuffer16BitAccess = VK_TRUE;
@@ -352,10 +360,12 @@ static rdg_err create_handle(vk_device *d, const candidate *c, rdg_error *e)
     on.v13.subgroupSizeControl = on.v13.computeFullSubgroups = on.v13.maintenance4 = VK_TRUE;
     on.v13.shaderIntegerDotProduct = VK_TRUE;
     on.coopmat.cooperativeMatrix = c->coopmat;
+    on.clock.shaderDeviceClock = clock;
 
-    const char *extensions[4];
+    const char *extensions[3];
     uint32_t n_extensions = 0;
     if (c->coopmat) extensions[n_extensions++] = "VK_KHR_cooperative_matrix";
+    if (clock) extensions[n_extensions++] = VK_KHR_SHADER_CLOCK_EXTENSION_NAME;
     if (c->facts.imports_host_memory) extensions[n_extensions++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
     const float priority[2] = {1.0f, 1.0f};
     VkDeviceQueueCreateInfo queues[RDG_QUEUES];

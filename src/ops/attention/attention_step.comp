@@ -2,11 +2,13 @@
 // One token's attention in a decode step, with all that stands before it: per-head rmsnorm of q and k (NORM), rope of q
 // and k, the store of k and v into an F16 cache, and the attention itself with its keys split over workgroups.
 //
-//   workgroup (key head, split); L = HEAD_DIM / 8 lanes share a key, each holds 8 elements (16 bytes) of it and of the
+//   workgroup (key head and part, split); L = HEAD_DIM / 8 lanes share a key, each holds 8 elements (16 bytes) of it and of the
 //   GROUP query heads that use it; LOCAL / L keys at a time, UNROLL times in flight
 //
-// Split 0 also makes the new key, stores it and attends it from workgroup memory, so no other workgroup reads what this
-// launch writes. With several splits the workgroup that finishes last merges them: no second launch.
+// Split 0 also makes the new key, stores it and begins with it, so no other workgroup reads what this launch writes. With
+// several splits the workgroup that finishes last merges them: no second launch. Where keys are few, PARTS workgroups share
+// a key head, each with GROUP of its query heads. What does not depend on the products before it (old keys, angles) is on
+// its way before the workgroup waits for them.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "ops/glsl/common.glsl"
@@ -24,17 +26,21 @@ layout(constant_id = 6) const uint NORM = 0;
 layout(constant_id = 7) const uint WRAP = 0;   // the cache is a ring
 layout(constant_id = 8) const uint WIDTH = 32; // subgroup width
 layout(constant_id = 9) const uint LOCAL = 256;
+layout(constant_id = 10) const int WINDOW = 0;
+layout(constant_id = 11) const uint PARTS = 1;
+layout(constant_id = 12) const float SOFTCAP = 0;
+layout(constant_id = 13) const float MAGNITUDE = 1; // of a turned pair
+layout(constant_id = 14) const uint CHAIN = 0;
 const uint UNROLL = 4;
 const uint LANES = HEAD_DIM / 8, KEYS = LOCAL / LANES, SUBS = LOCAL / WIDTH;
 
 layout(push_constant, scalar) uniform Push {
-    uint64_t q, k, v, k_cache, v_cache, pos, table, result, scratch, sinks, q_norm, k_norm;
-    uint n_slots;
-    float scale, softcap, eps, magnitude;
-    int window;
+    uint64_t q, k, v, k_cache, v_cache, pos, table, result, scratch, sinks, q_norm, k_norm, chain, clock;
+    uint n_slots, chain_before;
+    float scale, eps;
 };
+#include "ops/glsl/chain.glsl"
 // What workgroups tell each other goes past the caches that are not shared.
-layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Shared32 { float v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Counter { uint v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer HalfPair { uint v[]; };
 
@@ -46,30 +52,38 @@ shared uint arrived;
 
 const float NONE = -1.0e30; // a score nobody has: exp of the difference is 0, and no infinities meet
 
-// Element d of a head after norm and rope; n is the inverse norm, cs of the pair comes from the table.
-float rotated(uint64_t head, uint64_t norm_weight, float n, uint d, int p)
+// The element that d turns together with, and where their angle is in the table.
+uvec2 partner(uint d)
 {
-    float a = F32(head).v[d];
+    if (ROPE == 1) return uvec2(d ^ 1, d / 2);
+    return d >= N_ROT / 2 ? uvec2(d - N_ROT / 2) : uvec2(d + N_ROT / 2, d);
+}
+
+vec2 angle(uint d, int p)
+{
+    if (ROPE == 0 || d >= N_ROT) return vec2(1, 0);
+    return MAGNITUDE * cos_sin_turns(uint64_t(int64_t(p)) * U64(table).v[partner(d).y]);
+}
+
+// Element d of a head after norm and rope; n is the inverse norm.
+float rotated(uint64_t head, uint64_t norm_weight, float n, uint d, vec2 cs)
+{
+    float a = live(head, d);
     if (NORM != 0) a *= n * F32(norm_weight).v[d];
     if (ROPE == 0 || d >= N_ROT) return a;
-    uint pair, other;
-    bool second;
-    if (ROPE == 1) {
-        pair = d / 2, second = (d & 1) != 0, other = d ^ 1;
-    } else {
-        second = d >= N_ROT / 2;
-        pair = second ? d - N_ROT / 2 : d, other = second ? d - N_ROT / 2 : d + N_ROT / 2;
-    }
-    float b = F32(head).v[other];
+    uint other = partner(d).x;
+    float b = live(head, other);
     if (NORM != 0) b *= n * F32(norm_weight).v[other];
-    vec2 cs = magnitude * cos_sin_turns(uint64_t(int64_t(p)) * U64(table).v[pair]);
-    return second ? b * cs.y + a * cs.x : a * cs.x - b * cs.y;
+    return other < d ? b * cs.y + a * cs.x : a * cs.x - b * cs.y;
 }
 
 float inverse_norm(uint64_t head)
 {
     float sum = 0;
-    for (uint d = gl_LocalInvocationID.x; d < HEAD_DIM; d += LOCAL) sum += F32(head).v[d] * F32(head).v[d];
+    for (uint d = gl_LocalInvocationID.x; d < HEAD_DIM; d += LOCAL) {
+        float x = live(head, d);
+        sum += x * x;
+    }
     return 1.0 / sqrt(group_sum(sum) / float(HEAD_DIM) + eps);
 }
 
@@ -87,7 +101,7 @@ void attend(uvec4 keys[UNROLL], uvec4 values[UNROLL], bool valid[UNROLL])
             float x = a.x * my_query[g][0] + a.y * my_query[g][1] + b.x * my_query[g][2] + b.y * my_query[g][3] +
                       c.x * my_query[g][4] + c.y * my_query[g][5] + d.x * my_query[g][6] + d.y * my_query[g][7];
             [[unroll]] for (uint m = 1; m < LANES; m *= 2) x += subgroupShuffleXor(x, m);
-            if (softcap > 0) x = softcap * tanh_exact(x / softcap);
+            if (SOFTCAP > 0) x = SOFTCAP * tanh_exact(x / SOFTCAP);
             s[u][g] = valid[u] ? x : NONE;
         }
     }
@@ -131,28 +145,72 @@ uvec4 pack8(uint first, bool value)
     return uvec4(w[0], w[1], w[2], w[3]);
 }
 
-void main()
+uvec4 k_now[UNROLL], v_now[UNROLL];
+bool valid[UNROLL];
+
+void fetch(U4 keys, U4 values, uint base, uint end, uint slot, uint part)
 {
-    uint kv = gl_WorkGroupID.x, split = gl_WorkGroupID.y, me = gl_LocalInvocationID.x;
-    int p = I32(pos).v[0];
-    if (p < 0) p = 0;
-    [[unroll]] for (uint g = 0; g < GROUP; g++) {
-        uint64_t head = q + 4 * uint64_t((kv * GROUP + g) * HEAD_DIM);
-        float n = NORM != 0 ? inverse_norm(head) : 1.0;
-        for (uint d = me; d < HEAD_DIM; d += LOCAL) query[g * HEAD_DIM + d] = scale * rotated(head, q_norm, n, d, p);
+    [[unroll]] for (uint u = 0; u < UNROLL; u++) {
+        uint j = base + u * KEYS + slot;
+        valid[u] = j < end;
+        j = min(j, end - 1);
+        uint at = (WRAP != 0 ? j % n_slots : j) * LANES + part;
+        k_now[u] = keys.v[at];
+        v_now[u] = values.v[at];
     }
+}
+
+// The new key is what the running softmax of the first slot begins with.
+void begin_with_new(uint part)
+{
+    uvec4 k4 = pack8(8 * part, false), v4 = pack8(8 * part, true);
+    [[unroll]] for (uint g = 0; g < GROUP; g++) {
+        float x = 0;
+        [[unroll]] for (uint i = 0; i < 4; i++) {
+            vec2 a = unpackHalf2x16(k4[i]), b = unpackHalf2x16(v4[i]);
+            x += a.x * my_query[g][2 * i] + a.y * my_query[g][2 * i + 1];
+            acc[g][2 * i] = b.x;
+            acc[g][2 * i + 1] = b.y;
+        }
+        [[unroll]] for (uint m = 1; m < LANES; m *= 2) x += subgroupShuffleXor(x, m);
+        if (SOFTCAP > 0) x = SOFTCAP * tanh_exact(x / SOFTCAP);
+        top[g] = x;
+        sum[g] = 1;
+    }
+}
+
+void attend_all()
+{
+    uint block = gl_WorkGroupID.x, kv = block / PARTS, split = gl_WorkGroupID.y, me = gl_LocalInvocationID.x;
+    int p = max(I32(pos).v[0], 0);
+    int first = WINDOW > 0 ? max(0, p + 1 - WINDOW) : 0;
+    uint n_old = uint(p - first);
+    uint begin = first + n_old * split / SPLITS, end = first + n_old * (split + 1) / SPLITS;
     uint64_t cache_row = uint64_t(kv) * n_slots;
+    U4 keys = U4(k_cache + cache_row * (HEAD_DIM * 2)), values = U4(v_cache + cache_row * (HEAD_DIM * 2));
+    uint slot = me / LANES, part = me % LANES;
+    if (begin < end) fetch(keys, values, begin, end, slot, part);
+    const bool one_angle = LOCAL % HEAD_DIM == 0; // a thread's elements all have the same place in their heads
+    vec2 cs = angle(me % HEAD_DIM, p);
+    float one = chain_wait() ? 1.0 : uintBitsToFloat(0x7fc00000u);
+    [[unroll]] for (uint g = 0; g < GROUP; g++) {
+        uint64_t head = q + 4 * uint64_t((block * GROUP + g) * HEAD_DIM);
+        float n = NORM != 0 ? inverse_norm(head) : 1.0;
+        for (uint d = me; d < HEAD_DIM; d += LOCAL)
+            query[g * HEAD_DIM + d] = one * scale * rotated(head, q_norm, n, d, one_angle ? cs : angle(d, p));
+    }
     if (split == 0) {
         uint64_t head = k + 4 * uint64_t(kv * HEAD_DIM);
         float n = NORM != 0 ? inverse_norm(head) : 1.0;
-        for (uint d = me; d < HEAD_DIM; d += LOCAL) {
-            new_key[d] = rotated(head, k_norm, n, d, p);
-            new_value[d] = F32(v).v[kv * HEAD_DIM + d];
+        // from the last thread down: with a small GROUP the first ones have the queries
+        for (uint i = LOCAL - 1 - me; i < HEAD_DIM; i += LOCAL) {
+            uint d = HEAD_DIM - 1 - i;
+            new_key[d] = rotated(head, k_norm, n, d, one_angle ? cs : angle(d, p));
+            new_value[d] = live(v, kv * HEAD_DIM + d);
         }
     }
     barrier();
-    uint slot = me / LANES, part = me % LANES;
-    if (split == 0 && slot == 0) {
+    if (split == 0 && slot == 0 && block % PARTS == 0) {
         uint at = uint(p) % n_slots * LANES + part;
         U4(k_cache + cache_row * (HEAD_DIM * 2)).v[at] = pack8(8 * part, false);
         U4(v_cache + cache_row * (HEAD_DIM * 2)).v[at] = pack8(8 * part, true);
@@ -165,31 +223,19 @@ void main()
             acc[g][i] = 0;
         }
     }
-    int first = window > 0 ? max(0, p + 1 - window) : 0;
-    uint n_old = uint(p - first);
-    uint begin = first + n_old * split / SPLITS, end = first + n_old * (split + 1) / SPLITS;
-    U4 keys = U4(k_cache + cache_row * (HEAD_DIM * 2)), values = U4(v_cache + cache_row * (HEAD_DIM * 2));
-    uvec4 k_now[UNROLL], v_now[UNROLL];
-    bool valid[UNROLL];
-    for (uint base = begin; base < end; base += KEYS * UNROLL) {
-        [[unroll]] for (uint u = 0; u < UNROLL; u++) {
-            uint j = base + u * KEYS + slot;
-            valid[u] = j < end;
-            j = min(j, end - 1);
-            uint at = (WRAP != 0 ? j % n_slots : j) * LANES + part;
-            k_now[u] = keys.v[at];
-            v_now[u] = values.v[at];
+    if (split == 0 && me < WIDTH) { // whole subgroups: the sums are shuffled
+        begin_with_new(part);
+        if (slot != 0) {
+            [[unroll]] for (uint g = 0; g < GROUP; g++) {
+                top[g] = NONE;
+                sum[g] = 0;
+                [[unroll]] for (uint i = 0; i < 8; i++) acc[g][i] = 0;
+            }
         }
-        attend(k_now, v_now, valid);
     }
-    if (split == 0) {
-        [[unroll]] for (uint u = 0; u < UNROLL; u++) {
-            valid[u] = u == 0 && slot == 0;
-            k_now[u] = v_now[u] = uvec4(0);
-        }
-        k_now[0] = pack8(8 * part, false);
-        v_now[0] = pack8(8 * part, true);
+    for (uint base = begin; base < end; base += KEYS * UNROLL) {
         attend(k_now, v_now, valid);
+        if (base + KEYS * UNROLL < end) fetch(keys, values, base + KEYS * UNROLL, end, slot, part);
     }
     // the key slots of a subgroup, then the subgroups
     [[unroll]] for (uint g = 0; g < GROUP; g++) {
@@ -213,9 +259,9 @@ void main()
         }
     }
     barrier();
-    // scratch: 1 KiB of counters, then for each key head and split: sums of values, then maximum and sum of each head
+    // scratch: 1 KiB of counters, then for each block of heads and split: sums of values, then maximum and sum of each head
     const uint record = GROUP * (HEAD_DIM + 2);
-    Shared32 records = Shared32(scratch + 1024 + 4 * uint64_t(kv * SPLITS * record));
+    Live32 records = Live32(scratch + 1024 + 4 * uint64_t(block * SPLITS * record));
     for (uint i = me; i < GROUP * HEAD_DIM; i += LOCAL) {
         uint g = i / HEAD_DIM;
         float t = NONE, s = 0, y = 0;
@@ -227,11 +273,11 @@ void main()
         }
         if (SPLITS == 1) {
             if (sinks != 0) {
-                float sink = F32(sinks).v[kv * GROUP + g], next = max(t, sink);
+                float sink = F32(sinks).v[block * GROUP + g], next = max(t, sink);
                 y *= exp(t - next);
                 s = s * exp(t - next) + exp(sink - next);
             }
-            F32(result).v[kv * GROUP * HEAD_DIM + i] = y / s;
+            put_live(result, block * GROUP * HEAD_DIM + i, y / s);
         } else {
             records.v[split * record + i] = y;
             if (i % HEAD_DIM == 0) {
@@ -243,21 +289,28 @@ void main()
     if (SPLITS == 1) return;
     memoryBarrierBuffer();
     barrier();
-    if (me == 0) arrived = atomicAdd(Counter(scratch).v[kv], 1u);
+    if (me == 0) arrived = atomicAdd(Counter(scratch).v[block], 1u);
     barrier();
     if (arrived != SPLITS - 1) return;
     memoryBarrierBuffer();
     for (uint i = me; i < GROUP * HEAD_DIM; i += LOCAL) {
         uint g = i / HEAD_DIM, at = GROUP * HEAD_DIM + 2 * g;
-        float t = sinks != 0 ? F32(sinks).v[kv * GROUP + g] : NONE, s = 0, y = 0;
+        float t = sinks != 0 ? F32(sinks).v[block * GROUP + g] : NONE, s = 0, y = 0;
         for (uint b = 0; b < SPLITS; b++) t = max(t, records.v[b * record + at]);
-        if (sinks != 0) s = exp(F32(sinks).v[kv * GROUP + g] - t);
+        if (sinks != 0) s = exp(F32(sinks).v[block * GROUP + g] - t);
         for (uint b = 0; b < SPLITS; b++) {
             float e = exp(records.v[b * record + at] - t);
             s += e * records.v[b * record + at + 1];
             y += e * records.v[b * record + i];
         }
-        F32(result).v[kv * GROUP * HEAD_DIM + i] = y / s;
+        put_live(result, block * GROUP * HEAD_DIM + i, y / s);
     }
-    if (me == 0) Counter(scratch).v[kv] = 0; // for the next launch
+    if (me == 0) Counter(scratch).v[block] = 0; // for the next launch
+}
+
+void main()
+{
+    chain_begin();
+    attend_all();
+    chain_done();
 }

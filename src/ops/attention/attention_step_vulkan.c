@@ -2,7 +2,9 @@
 #include "ops/matmul/matvec_q8.h"
 #include "ops/rope/rope_table.h"
 
-enum { COUNTER_BYTES = 1024, KEYS_A_SPLIT = 128, MAX_SPLITS = 32, MAX_PAIRS = 512 };
+#include <string.h>
+
+enum { COUNTER_BYTES = 1024, KEYS_A_SPLIT = 128, MAX_SPLITS = 32, MAX_PAIRS = 512, FEW_WORKGROUPS = 128 };
 
 /* Eight subgroups; each needs workgroup memory for its sums. */
 static uint32_t local_size(const rdg_attention_step *a, uint32_t width)
@@ -15,6 +17,24 @@ static uint32_t splits(const rdg_attention_step *a)
     uint32_t s = 1;
     while (s < MAX_SPLITS && (int64_t)s * KEYS_A_SPLIT < a->n_visible_max) s *= 2;
     return s;
+}
+
+static uint32_t bits(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+/* Into how many blocks the query heads of a key head are divided: each block reads all the keys, so only as
+ * long as the keys do not give enough workgroups. */
+static uint32_t parts(const rdg_attention_step *a)
+{
+    int64_t n_kv = a->k->dim[1], group = a->q->dim[1] / n_kv, p = 1;
+    while (group % (2 * p) == 0 && n_kv * 2 * p * splits(a) <= FEW_WORKGROUPS &&
+           n_kv * 2 * p * 4 <= COUNTER_BYTES)
+        p *= 2;
+    return (uint32_t)p;
 }
 
 bool rdg_attention_step_accepts(const rdg_attention_step *a, const rdg_device_facts *f)
@@ -53,10 +73,9 @@ int rdg_attention_step_encode(const rdg_attention_step *a, const rdg_gpu_env *en
 {
     uint32_t width = rdg_gpu_step_width(env->facts), n_slots = (uint32_t)a->k_cache->dim[1];
     struct {
-        uint64_t q, k, v, k_cache, v_cache, pos, table, out, scratch, sinks, q_norm, k_norm;
-        uint32_t n_slots;
-        float scale, softcap, eps, magnitude;
-        int32_t window;
+        uint64_t q, k, v, k_cache, v_cache, pos, table, out, scratch, sinks, q_norm, k_norm, chain, clock;
+        uint32_t n_slots, chain_before;
+        float scale, eps;
     } push = {.q = rdg_gpu_address(a->q),
               .k = rdg_gpu_address(a->k),
               .v = rdg_gpu_address(a->v),
@@ -68,12 +87,12 @@ int rdg_attention_step_encode(const rdg_attention_step *a, const rdg_gpu_env *en
               .sinks = a->sinks ? rdg_gpu_address(a->sinks) : 0,
               .q_norm = a->q_norm ? rdg_gpu_address(a->q_norm) : 0,
               .k_norm = a->k_norm ? rdg_gpu_address(a->k_norm) : 0,
+              .chain = env->chain.counter,
+              .clock = env->chain.clock,
               .n_slots = n_slots,
+              .chain_before = env->chain.before,
               .scale = a->params.scale,
-              .softcap = a->params.softcap,
-              .eps = a->eps,
-              .magnitude = a->rope ? a->rope->magnitude : 1.0f,
-              .window = a->params.window};
+              .eps = a->eps};
     if (a->rope) {
         uint64_t table[MAX_PAIRS];
         if (!rdg_rope_table(a->rope, a->factors, table)) {
@@ -84,9 +103,9 @@ int rdg_attention_step_encode(const rdg_attention_step *a, const rdg_gpu_env *en
         push.table = rdg_gpu_constant(env, table, (size_t)(a->rope->n_dims / 2) * sizeof *table, e);
         if (!push.table) return 0;
     }
-    rdg_gpu_fill(d, "attention_step", &push, sizeof push);
-    uint32_t n_splits = splits(a), group = (uint32_t)(a->q->dim[1] / a->k->dim[1]),
-             local = local_size(a, width);
+    rdg_gpu_fill(d, env->chain.clock ? "attention_step_clock" : "attention_step", &push, sizeof push);
+    uint32_t n_splits = splits(a), n_parts = parts(a), n_kv = (uint32_t)a->k->dim[1],
+             group = (uint32_t)a->q->dim[1] / n_kv / n_parts, local = local_size(a, width);
     const uint32_t spec[] = {local,
                              (uint32_t)a->q->dim[0],
                              group,
@@ -98,11 +117,16 @@ int rdg_attention_step_encode(const rdg_attention_step *a, const rdg_gpu_env *en
                              a->q_norm != NULL,
                              a->n_visible_max > n_slots,
                              width,
-                             local};
+                             local,
+                             (uint32_t)a->params.window,
+                             n_parts,
+                             bits(a->params.softcap),
+                             bits(a->rope ? a->rope->magnitude : 1.0f),
+                             rdg_gpu_chain_spec(&env->chain)};
     for (int i = 0; i < RDG_COUNTOF(spec); i++) d->spec[i] = spec[i];
     d->n_spec = RDG_COUNTOF(spec);
     d->subgroup = width;
-    d->grid[0] = (uint32_t)a->k->dim[1];
+    d->grid[0] = n_kv * n_parts;
     d->grid[1] = n_splits;
     d->grid[2] = 1;
     return 1;

@@ -9,6 +9,7 @@ shared float act_sum[N_COLUMNS / 16];
 void act_put(uint quad, vec4 v) // elements 4 quad … 4 quad + 3; all eight threads of a block call together
 {
     float top = max(max(abs(v.x), abs(v.y)), max(abs(v.z), abs(v.w)));
+    if (isnan(v.x + v.y + v.z + v.w)) top = uintBitsToFloat(0x7f800000u); // max drops NaN; the scale must not
     top = max(top, subgroupShuffleXor(top, 1));
     top = max(top, subgroupShuffleXor(top, 2));
     top = max(top, subgroupShuffleXor(top, 4));

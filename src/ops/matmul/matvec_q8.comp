@@ -24,13 +24,16 @@ layout(constant_id = 5) const uint GLU = 0; // 0, or 1 + kind of activation
 layout(constant_id = 6) const uint WIDTH = 32; // subgroup width
 layout(constant_id = 7) const uint DEPTH = 2;  // chunks of a row in flight in a lane
 layout(constant_id = 8) const uint TURNS = 1;  // groups of rows a subgroup takes one after the other: one x for all
+layout(constant_id = 9) const uint HOLD = 0; // 1: x stays in registers; 2: and the norm's weights come before x
+layout(constant_id = 10) const uint CHAIN = 0;
 #include "ops/glsl/quantise.glsl"
 
 layout(push_constant, scalar) uniform Push {
-    uint64_t weight, weight2, x, norm_weight, bias, residual, result;
-    uint n_rows, row_bytes;
+    uint64_t weight, weight2, x, norm_weight, bias, residual, result, chain, clock;
+    uint n_rows, row_bytes, chain_before;
     float eps, alpha, limit;
 };
+#include "ops/glsl/chain.glsl"
 
 const uint N_CHUNKS = N_COLUMNS / 32;
 const uint STREAMS = GLU != 0 ? 2 * ROWS : ROWS;
@@ -136,29 +139,47 @@ float multiply(Chunk k, uint c, uvec4 a_low, uvec4 a_high, vec4 f) // f: scales 
     return y;
 }
 
+const uint QUADS = N_COLUMNS / 4, ROUNDS = (QUADS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
+// What registers hold costs workgroups their place on the device where a thread has many weights in flight.
+vec4 x_mine[HOLD > 0 ? ROUNDS : 1], norm_mine[HOLD > 1 ? ROUNDS : 1];
+
+uint quad_of(uint i)
+{
+    return i * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+}
+
+// Past the end: the last one, so that no branch keeps the loads from leaving together.
+vec4 x_at(uint i)
+{
+    return live4(x, min(quad_of(i), QUADS - 1));
+}
+
+vec4 norm_at(uint i)
+{
+    return V4(norm_weight).v[min(quad_of(i), QUADS - 1)];
+}
+
+void begin_norm()
+{
+    if (NORM != 0 && HOLD > 1) [[unroll]] for (uint i = 0; i < ROUNDS; i++) norm_mine[i] = norm_at(i);
+}
+
 void quantise_x()
 {
-    const uint quads = N_COLUMNS / 4, rounds = (quads + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
-    uint me = gl_LocalInvocationID.x;
-    if (NORM == 0) {
-        for (uint i = 0; i < rounds; i++) {
-            uint quad = i * gl_WorkGroupSize.x + me;
-            if (quad < quads) act_put(quad, V4(x).v[quad]);
-        }
-    } else {
+    if (HOLD > 0) [[unroll]] for (uint i = 0; i < ROUNDS; i++) x_mine[i] = x_at(i);
+    float scale = 1;
+    if (NORM != 0) {
         float sum = 0;
-        for (uint i = 0; i < rounds; i++) {
-            uint quad = i * gl_WorkGroupSize.x + me;
-            if (quad < quads) {
-                vec4 v = V4(x).v[quad];
-                sum += dot(v, v);
-            }
+        [[unroll]] for (uint i = 0; i < ROUNDS; i++) {
+            vec4 v = HOLD > 0 ? x_mine[i] : x_at(i);
+            if (quad_of(i) < QUADS) sum += dot(v, v);
         }
-        float scale = 1.0 / sqrt(group_sum(sum) / float(N_COLUMNS) + eps);
-        for (uint i = 0; i < rounds; i++) {
-            uint quad = i * gl_WorkGroupSize.x + me;
-            if (quad < quads) act_put(quad, V4(x).v[quad] * scale * V4(norm_weight).v[quad]);
-        }
+        scale = 1.0 / sqrt(group_sum(sum) / float(N_COLUMNS) + eps);
+    }
+    [[unroll]] for (uint i = 0; i < ROUNDS; i++) {
+        vec4 v = HOLD > 0 ? x_mine[i] : x_at(i);
+        if (NORM != 0) v *= scale * (HOLD > 1 ? norm_mine[i] : norm_at(i));
+        if (quad_of(i) < QUADS) act_put(quad_of(i), v);
     }
     barrier();
 }
@@ -181,7 +202,10 @@ void main()
     const uint subs = gl_WorkGroupSize.x / WIDTH;
     uint sub = gl_LocalInvocationID.x / WIDTH, lane = gl_LocalInvocationID.x % WIDTH;
     uint group = linear_group() * TURNS * subs + sub;
+    chain_begin();
     begin_rows(group * ROWS, lane);
+    begin_norm();
+    bool whole = chain_wait();
     quantise_x();
     for (uint turn = 0; turn < TURNS; turn++) {
         float acc[STREAMS];
@@ -211,8 +235,9 @@ void main()
             float y = acc[s];
             if (GLU != 0) y = gated(GLU - 1, y, acc[s + STREAMS - ROWS], alpha, limit);
             if (bias != 0) y += F32(bias).v[r];
-            if (residual != 0) y += F32(residual).v[r];
-            F32(result).v[r] = y;
+            if (residual != 0) y += live(residual, r);
+            put_live(result, r, whole ? y : uintBitsToFloat(0x7fc00000u));
         }
     }
+    chain_done();
 }

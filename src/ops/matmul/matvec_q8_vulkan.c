@@ -12,23 +12,29 @@ typedef struct launch_shape {
     uint32_t rows;  /* a subgroup works on at once */
     uint32_t depth; /* steps of weights in flight */
     uint32_t workgroups;
+    uint32_t hold; /* of x in registers: 0 nothing, 1 x, 2 the norm's weights too */
 } launch_shape;
 
-/* The best of tests/kernel/tune_vulkan on an H200 at full clocks (2026-11-30, Q4_K and Q6_K): gate and
- * up 26.1 us (512 threads, 2 rows of each, depth 1) against 27.5 with 256 threads; down 17.4 (512, 1 row,
- * depth 2) against 18.4 with 2 rows; q 7.9 against 8.4; without norm the narrow shape with one row won, 8.3
- * against 8.7. */
+/* The best of whole decode steps of an 8B model in Q4_K_M on an H200 (2026-11-30; README has the ladder). All
+ * workgroups of a group of launches should find a place at once, 2048 threads a core at up to 32 registers
+ * and half as many at up to 64: those of a second wave begin when others end. Fewer, larger workgroups read x
+ * less often. */
 static launch_shape shape_of(const rdg_matvec_q8 *m, const rdg_device_facts *f, uint32_t width)
 {
     int64_t n_columns = m->weight->dim[0], n_rows = m->weight->dim[1];
     if (width == 32 && f->workgroup_max >= 512) {
-        if (m->weight2) return (launch_shape){512, 2, 1, 264};
-        if (n_rows >= 65536) return (launch_shape){512, 4, 1, 264};
-        if (n_columns >= 8192 || (m->norm_weight && n_rows >= 2048)) return (launch_shape){512, 1, 2, 264};
-        return (launch_shape){256, 1, 2, 528};
+        bool large = f->workgroup_max >= 1024;
+        if (m->weight2) return (launch_shape){512, 2, 1, 264, 0};
+        if (n_rows >= 65536)
+            return large ? (launch_shape){1024, 2, 1, 132, 0} : (launch_shape){512, 2, 1, 264, 0};
+        if (m->norm_weight) return (launch_shape){512, 2, 1, 264, n_columns <= 4096 ? 2 : 0};
+        if (n_rows >= 2048)
+            return large ? (launch_shape){1024, 1, 2, 132, n_columns <= 8192 ? 1 : 0}
+                         : (launch_shape){512, 1, 2, 264, n_columns <= 4096 ? 1 : 0};
+        return (launch_shape){256, 1, 2, 528, 0};
     }
     /* few rows: enough subgroups to fill the machine */
-    return (launch_shape){256, m->weight2 || n_rows < 2048 ? 1 : 2, 2, 528};
+    return (launch_shape){256, m->weight2 || n_rows < 2048 ? 1 : 2, 2, 528, 0};
 }
 
 uint32_t rdg_gpu_step_width(const rdg_device_facts *f)
@@ -69,8 +75,8 @@ int rdg_matvec_q8_encode(const rdg_matvec_q8 *m, const rdg_gpu_env *env, rdg_gpu
 {
     const rdg_tensor *w = m->weight;
     struct {
-        uint64_t weight, weight2, x, norm_weight, bias, residual, out;
-        uint32_t n_rows, row_bytes;
+        uint64_t weight, weight2, x, norm_weight, bias, residual, out, chain, clock;
+        uint32_t n_rows, row_bytes, chain_before;
         float eps, alpha, limit;
     } push = {.weight = rdg_gpu_address(w),
               .weight2 = m->weight2 ? rdg_gpu_address(m->weight2) : 0,
@@ -79,12 +85,15 @@ int rdg_matvec_q8_encode(const rdg_matvec_q8 *m, const rdg_gpu_env *env, rdg_gpu
               .bias = m->bias ? rdg_gpu_address(m->bias) : 0,
               .residual = m->residual ? rdg_gpu_address(m->residual) : 0,
               .out = rdg_gpu_address(m->out),
+              .chain = env->chain.counter,
+              .clock = env->chain.clock,
+              .chain_before = env->chain.before,
               .n_rows = (uint32_t)w->dim[1],
               .row_bytes = (uint32_t)w->stride[1],
               .eps = m->eps,
               .alpha = m->glu.alpha,
               .limit = m->glu.limit};
-    rdg_gpu_fill(d, "matvec_q8", &push, sizeof push);
+    rdg_gpu_fill(d, env->chain.clock ? "matvec_q8_clock" : "matvec_q8", &push, sizeof push);
     uint32_t width = rdg_gpu_step_width(env->facts);
     launch_shape shape = shape_of(m, env->facts, width);
     int64_t groups = rdg_div_up(w->dim[1], (int64_t)shape.rows * (shape.local / width));
@@ -97,7 +106,9 @@ int rdg_matvec_q8_encode(const rdg_matvec_q8 *m, const rdg_gpu_env *env, rdg_gpu
                              m->weight2 ? 1 + (uint32_t)m->glu.act : 0,
                              width,
                              shape.depth,
-                             turns};
+                             turns,
+                             shape.hold,
+                             rdg_gpu_chain_spec(&env->chain)};
     for (int i = 0; i < RDG_COUNTOF(spec); i++) d->spec[i] = spec[i];
     d->n_spec = RDG_COUNTOF(spec);
     d->subgroup = width;
