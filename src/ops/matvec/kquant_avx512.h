@@ -1,10 +1,10 @@
 /* Dot products of Q4_K, Q5_K and Q6_K with integer sub-block scales, for AVX-512 VNNI.
  *
  * These formats are what a decode step reads most of, and their sub-block scales are integers: so a block
- * needs one conversion to float instead of one for each quarter. No sum can leave its integers, whatever the
- * file holds: bytes are multiplied to pairs in 16 bits (at most 2 x 63 x 128), pairs times scales are summed
- * in 32 bits (at most 256 x 63 x 128 x 128, and what Q6_K takes away, 2 x 32 x 2048 x 128). About 45
- * instructions for 256 weights where the general loop (q8_avx512.c) takes 61. */
+ * needs one conversion to float instead of one for each quarter. A sum of four products fits 16 bits (at most
+ * 4 x 63 x 128), so two registers of such sums become one before they meet their scales, and what that gives
+ * fits 32 bits whatever the file holds (256 x 63 x 128 x 128, and what Q6_K takes away, 16 x 4096 x 2048).
+ * About 45 instructions for 256 weights where the general loop (q8_avx512.c) takes 61. */
 #ifndef RDG_OPS_MATVEC_KQUANT_AVX512_H
 #define RDG_OPS_MATVEC_KQUANT_AVX512_H
 
@@ -18,24 +18,23 @@ RDG_INLINE void rdg_q8_prefetch_avx512(const uint8_t *p, int bytes, int n_stream
 {
     for (int k = 0; k < bytes; k += 64)
         if (n_streams > 1)
-            _mm_prefetch((const char *)p + 3072 + k, _MM_HINT_NTA);
+            _mm_prefetch((const char *)p + 2048 + k, _MM_HINT_NTA);
         else
             _mm_prefetch((const char *)p + 4096 + k, _MM_HINT_T0);
 }
 
-/* One block: four registers of weights, the scale of each 16-bit pair of them, and what the minima multiply.
- */
+/* One block: four registers of weights, the scales of two registers of sums, and what the minima multiply. */
 typedef struct rdg_kquant_avx512 {
-    __m512i q[4], scale[4];
-    __m128i min; /* eight 16-bit minima (Q4_K, Q5_K) */
-    __m256i sub; /* sixteen 16-bit scales (Q6_K) */
-    __m128 d;    /* d, and dmin if there is one */
+    __m512i q[4], scale[2];
+    __m128i min;    /* eight 16-bit minima (Q4_K, Q5_K) */
+    __m512i offset; /* 32 times sixteen 16-bit scales, then zeros (Q6_K) */
+    __m128 d;       /* d, and dmin if there is one */
 } rdg_kquant_avx512;
 
 /* What every block needs. Made once for many rows and opaque to the compiler, which would otherwise build
- * them anew for each row: thirty instructions, as many as five blocks' worth of loads. */
+ * it anew for each row. at: for each 16-bit sum of rdg_kquant_multiply_avx512 the place of its scale. */
 typedef struct rdg_kquant_constants_avx512 {
-    __m512i at[4], low;
+    __m512i at[2], low;
 } rdg_kquant_constants_avx512;
 
 RDG_INLINE __m512i rdg_opaque_avx512(__m512i v)
@@ -44,17 +43,20 @@ RDG_INLINE __m512i rdg_opaque_avx512(__m512i v)
     return v;
 }
 
+/* Registers 2 h and 2 h + 1 of weights lie in turn in the lanes of the sums, four of each in 128 bits. In
+ * Q6_K a sub-block of 16 fills a lane; in the others the registers are the sub-blocks (0 2) (1 3) (4 6) (5
+ * 7), see rdg_q8_block.pair, and a scale is a byte whose upper half (0x80) is nothing. */
 RDG_INLINE rdg_kquant_constants_avx512 rdg_kquant_make_avx512(const rdg_type type)
 {
     rdg_kquant_constants_avx512 c = {.low = rdg_opaque_avx512(_mm512_set1_epi8(15))};
-    for (int p = 0; p < 4; p++) {
-        int first = p / 2 * 4 + p % 2; /* sub-blocks first and first + 2, see rdg_q8_block.pair */
-        __m512i pair =
-            _mm512_inserti64x4(_mm512_set1_epi16((short)first), _mm256_set1_epi16((short)(first + 2)), 1);
-        __m512i four = _mm512_cvtepi8_epi16(_mm256_set_epi64x(0x0303030303030303LL, 0x0202020202020202LL,
-                                                              0x0101010101010101LL, 0)); /* of 16 */
-        four = _mm512_add_epi16(four, _mm512_set1_epi16((short)(4 * p)));
-        c.at[p] = rdg_opaque_avx512(type == RDG_TYPE_Q6_K ? four : pair);
+    for (int h = 0; h < 2; h++) {
+        short at[32];
+        for (int i = 0; i < 32; i++) {
+            int lane = i / 8, second = i / 4 % 2;
+            at[i] = (short)(type == RDG_TYPE_Q6_K ? 8 * h + 4 * second + lane
+                                                  : 0x8000 | (4 * h + lane / 2 * 2 + second));
+        }
+        c.at[h] = rdg_opaque_avx512(_mm512_loadu_si512(at));
     }
     return c;
 }
@@ -63,52 +65,66 @@ RDG_INLINE rdg_kquant_constants_avx512 rdg_kquant_make_avx512(const rdg_type typ
 RDG_INLINE void rdg_kquant_scales_avx512(const uint8_t *src, const rdg_kquant_constants_avx512 *c,
                                          rdg_kquant_avx512 *u)
 {
-    const __mmask64 even = UINT64_C(0x5555555555555555);
-    __m128i head = _mm_loadu_si128((const __m128i *)(const void *)src), s = rdg_scale_min_bytes_avx512(head);
+    __m128i head = _mm_loadu_si128((const __m128i *)(const void *)src);
+    __m128i s = rdg_scale_min_bytes_avx512(head);
     u->d = _mm_cvtph_ps(head);
     u->min = _mm_unpackhi_epi8(s, _mm_setzero_si128());
-    for (int p = 0; p < 4; p++)
-        u->scale[p] = _mm512_maskz_permutexvar_epi8(even, c->at[p], _mm512_castsi128_si512(s));
+    __m512i all = _mm512_broadcast_i32x4(s);
+    for (int h = 0; h < 2; h++) u->scale[h] = _mm512_shuffle_epi8(all, c->at[h]);
+}
+
+RDG_INLINE void rdg_kquant_nibbles_avx512(const uint8_t *src, const rdg_kquant_constants_avx512 *c,
+                                          __m512i q[4])
+{
+    for (int n = 0; n < 2; n++) {
+        /* opaque: loaded once, though two instructions could take it from memory */
+        __m512i b = rdg_opaque_avx512(_mm512_loadu_si512(src + 64 * n));
+        q[2 * n] = _mm512_and_si512(b, c->low);
+        q[2 * n + 1] = _mm512_and_si512(_mm512_srli_epi16(b, 4), c->low);
+    }
+}
+
+/* Bit j of qh is the fifth of sub-block j: to bit 4, by register the sub-blocks (0 2) (1 3) (4 6) (5 7). */
+RDG_INLINE void rdg_kquant_fifth_avx512(const uint8_t *src, __m512i q[4])
+{
+    const __m512i fifth = _mm512_set1_epi8(16);
+    __m512i qh = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)src)), v[4];
+    for (int p = 0; p < 4; p++) {
+        int j = p / 2 * 4 + p % 2; /* and j + 2 */
+        v[p] = p < 2 ? _mm512_sllv_epi16(qh, _mm512_inserti64x4(_mm512_set1_epi16((short)(4 - j)),
+                                                                _mm256_set1_epi16((short)(2 - j)), 1))
+                     : _mm512_srlv_epi16(qh, _mm512_inserti64x4(_mm512_set1_epi16((short)(j - 4)),
+                                                                _mm256_set1_epi16((short)(j - 2)), 1));
+        q[p] = _mm512_ternarylogic_epi32(q[p], v[p], fifth, 0xf8); /* a or (b and c) */
+    }
 }
 
 RDG_INLINE void rdg_kquant_q4_k_avx512(const uint8_t *src, const rdg_kquant_constants_avx512 *c,
                                        rdg_kquant_avx512 *u)
 {
-    for (int n = 0; n < 2; n++) {
-        __m512i b = _mm512_loadu_si512(src + 16 + 64 * n);
-        u->q[2 * n] = _mm512_and_si512(b, c->low);
-        u->q[2 * n + 1] = _mm512_and_si512(_mm512_srli_epi16(b, 4), c->low);
-    }
+    rdg_kquant_nibbles_avx512(src + 16, c, u->q);
     rdg_kquant_scales_avx512(src, c, u);
 }
 
 RDG_INLINE void rdg_kquant_q5_k_avx512(const uint8_t *src, const rdg_kquant_constants_avx512 *c,
                                        rdg_kquant_avx512 *u)
 {
-    const __m512i fifth = _mm512_set1_epi8(16);
-    __m512i qh = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(src + 16)));
-    for (int n = 0; n < 2; n++) {
-        __m512i b = _mm512_loadu_si512(src + 48 + 64 * n);
-        for (int k = 0; k < 2; k++) { /* sub-blocks 4 n + k and 4 n + k + 2: bits of those numbers */
-            __m512i bit = _mm512_inserti64x4(_mm512_set1_epi8((char)(1 << (4 * n + k))),
-                                             _mm256_set1_epi8((char)(1 << (4 * n + k + 2))), 1);
-            __m512i q = _mm512_and_si512(k ? _mm512_srli_epi16(b, 4) : b, c->low);
-            u->q[2 * n + k] = _mm512_mask_add_epi8(q, _mm512_test_epi8_mask(qh, bit), q, fifth);
-        }
-    }
+    rdg_kquant_nibbles_avx512(src + 48, c, u->q);
+    rdg_kquant_fifth_avx512(src + 16, u->q);
     rdg_kquant_scales_avx512(src, c, u);
 }
 
 RDG_INLINE void rdg_kquant_q6_k_avx512(const uint8_t *src, const rdg_kquant_constants_avx512 *c,
                                        rdg_kquant_avx512 *u)
 {
-    uint16_t h;
+    uint16_t d;
     rdg_q6_k_bytes_avx512(src, u->q);
-    u->sub = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(src + 192)));
-    for (int p = 0; p < 4; p++)
-        u->scale[p] = _mm512_permutexvar_epi16(c->at[p], _mm512_castsi256_si512(u->sub));
-    memcpy(&h, src + 208, 2);
-    u->d = _mm_cvtph_ps(_mm_cvtsi32_si128(h));
+    __m512i s = _mm512_castsi256_si512(
+        _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(src + 192))));
+    for (int h = 0; h < 2; h++) u->scale[h] = _mm512_permutexvar_epi16(c->at[h], s);
+    u->offset = _mm512_zextsi256_si512(_mm256_slli_epi16(_mm512_castsi512_si256(s), 5));
+    memcpy(&d, src + 208, 2);
+    u->d = _mm_cvtph_ps(_mm_cvtsi32_si128(d));
 }
 
 RDG_INLINE void rdg_kquant_unpack_avx512(const uint8_t *block, const rdg_kquant_constants_avx512 *c,
@@ -128,14 +144,17 @@ RDG_INLINE void rdg_kquant_multiply_avx512(const rdg_kquant_avx512 *u, const rdg
 {
     const bool q6 = type == RDG_TYPE_Q6_K;
     const int8_t *q = q6 ? b->q : b->pair;
-    __m128 d = _mm_mul_ps(u->d, _mm_set1_ps(b->scale[0]));
-    __m512i sum = _mm512_madd_epi16(_mm512_maddubs_epi16(u->q[0], _mm512_load_si512(q)), u->scale[0]);
-    for (int p = 1; p < 4; p++)
-        sum = _mm512_dpwssd_epi32(sum, _mm512_maddubs_epi16(u->q[p], _mm512_load_si512(q + 64 * p)),
-                                  u->scale[p]);
+    __m128 d = _mm_mul_ps(u->d, _mm_set1_ps(b->scale256));
+    __m512i dot[4], sum = _mm512_setzero_si512();
+    for (int p = 0; p < 4; p++)
+        dot[p] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), u->q[p], _mm512_load_si512(q + 64 * p));
+    for (int h = 0; h < 2; h++) {
+        __m512i pairs = _mm512_packs_epi32(dot[2 * h], dot[2 * h + 1]);
+        sum = h ? _mm512_dpwssd_epi32(sum, pairs, u->scale[h]) : _mm512_madd_epi16(pairs, u->scale[h]);
+    }
     if (q6) { /* w = scale (q - 32) */
-        __m256i m = _mm256_madd_epi16(u->sub, _mm256_load_si256((const __m256i *)(const void *)b->sum16));
-        sum = _mm512_sub_epi32(sum, _mm512_zextsi256_si512(_mm256_slli_epi32(m, 5)));
+        __m256i less = _mm256_load_si256((const __m256i *)(const void *)b->less16);
+        sum = _mm512_dpwssd_epi32(sum, u->offset, _mm512_zextsi256_si512(less));
     } else {
         __m128i m = _mm_madd_epi16(u->min, _mm_load_si128((const __m128i *)(const void *)b->sum32w));
         *min = _mm_fmadd_ps(_mm_cvtepi32_ps(m), _mm_shuffle_ps(d, d, 0x55), *min);

@@ -35,10 +35,12 @@ typedef struct rdg_q8_block {
     float scale[RDG_Q8_SUBS]; /* of the eight runs of 32 elements, twice, to lie across 8 scales, 8 minima;
                                  all equal if the 256 have one scale */
     /* For kquant_avx512.h, filled by the AVX-512 version only: q with its sub-blocks of 32 in the order 0 2 1
-     * 3 4 6 5 7 (the low nibbles of 64 bytes of Q4_K, then the high ones), and the sums as 16-bit integers.
-     */
+     * 3 4 6 5 7 (the low nibbles of 64 bytes of Q4_K, then the high ones); and in one cache line the sums by
+     * sub-block of 16 with their sign changed, those by sub-block of 32, and the scale of all 256. */
     RDG_ALIGNED(64) int8_t pair[RDG_Q8_ELEMS];
-    int16_t sum16[RDG_Q8_SUBS], sum32w[RDG_Q8_SUBS / 2];
+    RDG_ALIGNED(64) int16_t less16[RDG_Q8_SUBS];
+    int16_t sum32w[RDG_Q8_SUBS / 2];
+    float scale256;
 } rdg_q8_block;
 
 /* n_columns floats to ceil(n_columns / 256) blocks, the last one filled up with zeros. group: elements under

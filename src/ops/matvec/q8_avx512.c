@@ -177,15 +177,16 @@ RDG_INLINE void quantise(const float *x, int64_t n_columns, rdg_q8_block *out, c
                 _mm_store_si128((__m128i *)(void *)(out->q + 16 * i), bytes);
                 _mm_store_si128((__m128i *)(void *)(out->pair + 32 * sub + 16 * (i & 1)), bytes);
                 out->sum[i] = (float)sum;
-                out->sum16[i] = (int16_t)sum;
+                out->less16[i] = (int16_t)-sum;
                 out->scale[i / 2] = out->scale[8 + i / 2] = scale;
             }
         }
         for (int j = 0; j < 8; j++) {
             out->sum32[j] = 0.0f;
             out->sum32[8 + j] = out->sum[2 * j] + out->sum[2 * j + 1];
-            out->sum32w[j] = (int16_t)(out->sum16[2 * j] + out->sum16[2 * j + 1]);
+            out->sum32w[j] = (int16_t)out->sum32[8 + j];
         }
+        out->scale256 = out->scale[0];
     }
 }
 
