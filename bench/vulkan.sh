@@ -61,10 +61,10 @@ speed()
     "$ridge" bench "$model" --device vulkan -p 512 -n 128 -r 3 --nodes -v
     "$ridge" bench "$model" --device vulkan -p 0 -n 64 -r 3 --depth 4000 -q
     "$ridge" bench "$model" --device vulkan -p 0 -n 100 -r 3 --timeline timeline.json -q
-"$ridge" bench "$model" --device vulkan -p 0 -n 100 -r 3 --timeline - -q --temp 0.8
-"$build/tests/kernel/tune_sample"
-"$build/tests/kernel/test_sample" || echo "SAMPLING CHECK FAILED"
-"$build/tests/kernel/test_decode_vulkan" tests/data/golden || echo "DECODE CHECK FAILED"
+    "$ridge" bench "$model" --device vulkan -p 0 -n 100 -r 3 --timeline - -q --temp 0.8
+    "$build/tests/kernel/tune_sample"
+    check "sampling" "$build/tests/kernel/test_sample"
+    check "decode" "$build/tests/kernel/test_decode_vulkan" "$root/tests/data/golden" "$root/models/ridge-tiny"
     "$ridge" bench "$model" --device vulkan -p 128 -n 32 -r 1 --gpu-layers 24
 }
 

@@ -1,11 +1,12 @@
 /* Decoding on a device, step after step without the host, on a small model: the timestamps of every launch
  * rise, there is one span a launch, time that the host wastes between tokens shows as idle, and sampling on
- * the device picks what the host would. Usage: test_decode_vulkan GOLDEN_DIR [DEVICE [SEED]]; without a
- * device it is skipped. */
+ * the device picks what the host would, and chains pick what barriers do. Usage: test_decode_vulkan
+ * GOLDEN_DIR TRAINED_DIR [DEVICE [SEED]]; without a device it is skipped. */
 #include "base/clock.h"
 #include "base/rng.h"
 #include "engine/decode.h"
 #include "graph/gpu_exec.h"
+#include "graph/gpu_exec_internal.h"
 #include "profile/timeline.h"
 #include "ridge/convert.h"
 #include "ridge/generate.h"
@@ -157,6 +158,37 @@ static rdg_err sampled(rdg_session *s, watch *w, uint64_t seed, rdg_error *e)
     return err;
 }
 
+/* Quantised weights take the step kernels: chained, and with barriers between all launches that depend on
+ * each other, they pick the same tokens. */
+static rdg_err chained(rdg_model *m, const rdg_session_params *sp, watch *w, rdg_error *e)
+{
+    int32_t tokens[2][TOKENS];
+    int64_t barriers[2];
+    for (int way = 0; way < 2; way++) {
+        rdg_session *s;
+        rdg_err err = rdg_session_create(m, sp, &s, e);
+        if (err) return err;
+        gpu_exec *x = (gpu_exec *)s->exec;
+        const rdg_device_account *a = rdg_device_get_account(x->device);
+        bool can = x->chains;
+        x->chains = can && way == 0;
+        int64_t before = a->n_barriers;
+        err = decode(s, w, false, e);
+        barriers[way] = a->n_barriers - before;
+        memcpy(tokens[way], w->tokens, sizeof tokens[way]);
+        rdg_session_destroy(s);
+        if (err) return err;
+        if (can) continue;
+        printf("no chains on this device\n");
+        return RDG_OK;
+    }
+    printf("%.1f barriers a token in chains, %.1f without\n", (double)barriers[0] / TOKENS,
+           (double)barriers[1] / TOKENS);
+    expect(w, !memcmp(tokens[0], tokens[1], sizeof tokens[0]), "chains change the tokens");
+    expect(w, 2 * barriers[0] < barriers[1], "chains save few barriers");
+    return RDG_OK;
+}
+
 int main(int argc, char **argv)
 {
     char dir[512];
@@ -167,13 +199,13 @@ int main(int argc, char **argv)
     rdg_session *s = NULL;
     watch w = {0};
     int rc = 1;
-    if (argc < 2) return 2;
+    if (argc < 3) return 2;
     snprintf(dir, sizeof dir, "%s/llama", argv[1]);
     if (!golden_temp_make(&temp)) return 1;
     rdg_convert_params p = {.type = RDG_RECIPE_F32, .n_threads = 1};
     rdg_session_params sp;
     rdg_session_defaults(&sp);
-    sp.device = argc > 2 ? argv[2] : "vulkan";
+    sp.device = argc > 3 ? argv[3] : "vulkan";
     sp.n_ctx = 64;
     sp.n_threads = 1;
     rdg_err err = rdg_convert(dir, temp.file, &p, &result, &e);
@@ -184,10 +216,18 @@ int main(int argc, char **argv)
         rc = 77;
         goto done;
     }
-    const uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 0) : (uint64_t)rdg_clock_ns();
+    const uint64_t seed = argc > 4 ? strtoull(argv[4], NULL, 0) : (uint64_t)rdg_clock_ns();
     printf("seed %llu\n", (unsigned long long)seed);
     if (!err) err = timeline(s, &w, &e);
     if (!err) err = sampled(s, &w, seed, &e);
+    rdg_session_destroy(s);
+    rdg_model_release(m);
+    rdg_convert_result_finish(&result);
+    s = NULL, m = NULL;
+    p.type = RDG_RECIPE_Q4_K_M;
+    if (!err) err = rdg_convert(argv[2], temp.file, &p, &result, &e);
+    if (!err) err = rdg_model_load(temp.file, NULL, &m, &e);
+    if (!err) err = chained(m, &sp, &w, &e);
     if (err) printf("%s: %s\n", rdg_err_name(err), e.message);
     printf("%d failures\n", w.failures);
     rc = err || w.failures;
