@@ -1,5 +1,5 @@
-/* Launches → one command list. A barrier is recorded only where hazards.h asks for one: independent branches
- * run side by side. */
+/* Launches → one command list. Order comes only where hazards.h asks for one, by a barrier or by a chain:
+ * independent branches run side by side. */
 #include "graph/gpu.h"
 #include "graph/hazards.h"
 
@@ -10,10 +10,10 @@
  * waited for the one before it. A group has a counter of its own, behind that of the group before. */
 typedef struct recording_state {
     rdg_hazards hazards;
-    uint64_t counter;  /* of the group before the one in hand; 0: no chains */
-    uint32_t before;   /* workgroups of that group to wait for; 0: a barrier stands between */
-    uint32_t n_groups; /* workgroups of the group in hand so far */
-    bool counts;       /* all its launches say when they are done */
+    uint64_t counter;      /* of the group before the one in hand; 0: no chains */
+    uint32_t before;       /* workgroups of that group to wait for; 0: a barrier stands between */
+    uint32_t n_workgroups; /* of the group in hand so far */
+    bool counts;           /* all its launches say when they are done */
 } recording_state;
 
 static bool can_chain(const rdg_gpu_launch *l)
@@ -32,7 +32,7 @@ static void next_group(recording_state *s, uint32_t before)
 {
     s->before = before;
     s->counter += s->counter ? RDG_GPU_CHAIN_STRIDE : 0;
-    s->n_groups = 0;
+    s->n_workgroups = 0;
     s->counts = true;
 }
 
@@ -53,8 +53,8 @@ static bool begin_launch(const rdg_gpu_recorder *r, recording_state *s, size_t i
         barrier = true;
         rdg_hazards_restart(&s->hazards);
     } else if (rdg_hazards_order(&s->hazards)) {
-        barrier = !chains || !s->counts || !s->n_groups;
-        if (!barrier) next_group(s, s->n_groups);
+        barrier = !chains || !s->counts || !s->n_workgroups;
+        if (!barrier) next_group(s, s->n_workgroups);
     }
     if (barrier) {
         rdg_list_barrier(l);
@@ -182,7 +182,7 @@ static rdg_err encode_step(const rdg_gpu_recorder *r, const rdg_gpu_launch *l, r
     return n > 0 ? RDG_OK : e && e->code ? e->code : RDG_E_INTERNAL;
 }
 
-static uint32_t n_workgroups(const rdg_gpu_dispatch *d)
+static uint32_t count_workgroups(const rdg_gpu_dispatch *d)
 {
     return d->grid[0] * d->grid[1] * d->grid[2];
 }
@@ -196,7 +196,7 @@ rdg_err rdg_gpu_record_clocks(const rdg_gpu_recorder *r, uint64_t *n, rdg_error 
         const rdg_gpu_launch *l = &r->schedule->launches[i];
         if (!can_chain(l)) continue;
         rc = encode_step(r, l, (rdg_gpu_chain){0}, &d, e);
-        if (!rc) *n += n_workgroups(&d);
+        if (!rc) *n += count_workgroups(&d);
     }
     return rc;
 }
@@ -211,8 +211,8 @@ static rdg_err record_step(const rdg_gpu_recorder *r, const rdg_gpu_launch *l, b
     rdg_gpu_dispatch d;
     rdg_err rc = encode_step(r, l, chain, &d, e);
     if (rc) return rc;
-    uint32_t n = n_workgroups(&d);
-    state->n_groups += n;
+    uint32_t n = count_workgroups(&d);
+    state->n_workgroups += n;
     if (clock) {
         if (spans->n == spans->cap) return rdg_fail(e, RDG_E_INTERNAL, "more launches than spans");
         spans->source[spans->n++] =
