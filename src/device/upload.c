@@ -2,16 +2,15 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-    SLOT_BYTES = 4 << 20, /* as long on the bus as several submits take */
-    N_THREADS = 12,
     N_SPARE = 4,
-    MAX_PARTS = 512,          /* a slot's copies: models have rows of small tensors */
+    MAX_COPIES = 512,         /* of a slot: models have rows of small tensors */
     BOUNCE_BYTES = 256 << 10, /* rows to be rewritten: what a core's cache holds */
     TIMEOUT_SECONDS = 120,
 };
@@ -22,15 +21,25 @@ typedef struct part {
     uint64_t offset, bytes, at; /* in the piece; in the slot */
 } part;
 
+/* A slot is in one place at a time: not made yet; in the queue, where its copies may still run; open, where
+ * threads take shares of it; full, and of those who fill it. The last of them sends it. */
 typedef struct slot {
-    rdg_buffer *staging; /* made when first needed: pinning memory is slow, and goes on while others read */
+    rdg_buffer *staging;
     rdg_list *list;
     rdg_event done;
+    part copies[MAX_COPIES]; /* what the shares hold, joined where they follow each other */
+    size_t n_copies;
+    uint64_t used;
+    int n_filling; /* threads */
+    bool full;
 } slot;
 
+/* A thread and the share of a slot that it fills. */
 typedef struct reader {
-    part parts[MAX_PARTS];
+    slot *slot;
+    part parts[MAX_COPIES];
     size_t n_parts;
+    int how;
     char *bounce;
     double fill_seconds, wait_seconds;
 } reader;
@@ -52,13 +61,15 @@ typedef struct job {
     double total;
     slot *slots;
     int n_slots;
-    pthread_mutex_t mutex; /* of what follows */
-    size_t next;           /* where the next slot begins */
+    pthread_mutex_t mutex; /* of what follows, and of the slots but for what their fillers read */
+    pthread_cond_t wake; /* a slot has come to the queue, as each does in the end, or something has failed */
+    size_t next;         /* where the next share begins */
     uint64_t next_offset;
-    int *queue; /* slots that no thread holds, those whose copies end first in front: a ring of n_slots */
+    slot *open;
+    slot **queue; /* those whose copies end first in front: a ring of n_slots */
     int first, n_queued;
     uint64_t bytes;
-    int n_started; /* slots */
+    int n_started; /* shares */
     way ways[N_WAYS];
     rdg_err rc;
     rdg_error error;
@@ -121,7 +132,7 @@ static rdg_err fill(const job *j, reader *r, char *host, int how, rdg_error *e)
 }
 
 /* Which is faster, a system call that copies or page faults of a map, depends on the kernel and on what
- * stands between it and the machine: the first slots go both ways in turns, later ones the way that was
+ * stands between it and the machine: the first shares go both ways in turns, later ones the way that was
  * faster. */
 static int choose_way(const job *j)
 {
@@ -131,97 +142,187 @@ static int choose_way(const job *j)
     return f->bytes * m->seconds >= m->bytes * f->seconds ? WAY_FILE : WAY_MAP;
 }
 
-/* The ring
- * ---------------------------------------------------------------------------------------------------- */
+/* Shares
+ * ------------------------------------------------------------------------------------------------------ */
 
-/* The parts of the next slot; false when nothing is left. */
-static bool cut(job *j, reader *r)
+/* Of `left` bytes of a piece, those that fit `room`: whole rows. */
+static uint64_t fit(const rdg_upload_piece *p, uint64_t left, uint64_t room)
 {
-    uint64_t used = 0;
+    if (left <= room) return left;
+    return p->row_bytes ? room / p->row_bytes * p->row_bytes : room;
+}
+
+/* What comes next begins right behind its former part, so that one copy moves both, or at a round place. */
+static uint64_t next_place(const job *j, const slot *s)
+{
+    bool goes_on = s->n_copies && s->copies[s->n_copies - 1].piece == &j->pieces[j->next];
+    return goes_on ? s->used : (uint64_t)rdg_round_up((int64_t)s->used, 256);
+}
+
+/* How much of what comes next the slot can take. */
+static uint64_t next_fit(const job *j, const slot *s)
+{
+    const rdg_upload_piece *p = &j->pieces[j->next];
+    uint64_t at = next_place(j, s);
+    if (at >= j->o.slot_bytes || s->n_copies == MAX_COPIES) return 0;
+    return fit(p, p->bytes - j->next_offset, j->o.slot_bytes - at);
+}
+
+static void take(job *j, reader *r, uint64_t bytes)
+{
+    slot *s = r->slot;
+    const rdg_upload_piece *p = &j->pieces[j->next];
+    part new = {.piece = p, .offset = j->next_offset, .bytes = bytes, .at = next_place(j, s)};
+    if (s->n_copies && s->copies[s->n_copies - 1].piece == p)
+        s->copies[s->n_copies - 1].bytes += bytes;
+    else
+        s->copies[s->n_copies++] = new;
+    r->parts[r->n_parts++] = new;
+    s->used = new.at + bytes;
+    j->next_offset += bytes;
+    if (j->next_offset == p->bytes) j->next++, j->next_offset = 0;
+}
+
+/* The parts of the reader's share, one row at least, and whether the slot is full with it: the next share
+ * would be too small to be worth while. */
+static void cut(job *j, reader *r)
+{
+    slot *s = r->slot;
+    uint64_t share = 0, room;
     r->n_parts = 0;
-    while (j->next < j->n_pieces && r->n_parts < MAX_PARTS && used < j->o.slot_bytes) {
+    while (j->next < j->n_pieces && share < j->o.share_bytes && (room = next_fit(j, s))) {
         const rdg_upload_piece *p = &j->pieces[j->next];
-        uint64_t take = RDG_MIN(p->bytes - j->next_offset, j->o.slot_bytes - used);
-        if (p->row_bytes && take < p->bytes - j->next_offset) take = take / p->row_bytes * p->row_bytes;
-        if (take == 0) break; /* the next row does not fit any more */
-        r->parts[r->n_parts++] = (part){.piece = p, .offset = j->next_offset, .bytes = take, .at = used};
-        used = (uint64_t)rdg_round_up((int64_t)(used + take), 256);
-        j->next_offset += take;
-        if (j->next_offset == p->bytes) j->next++, j->next_offset = 0;
+        uint64_t bytes = fit(p, room, j->o.share_bytes - share);
+        if (bytes == 0 && r->n_parts) break;
+        if (bytes == 0) bytes = p->row_bytes;
+        take(j, r, bytes);
+        share += bytes;
     }
-    return r->n_parts > 0;
+    s->full = j->next == j->n_pieces || next_fit(j, s) == 0 ||
+              j->o.slot_bytes - next_place(j, s) < j->o.share_bytes / 2;
 }
 
-/* Work and a slot for it; NULL when there is none or something has failed. A slot is always there: there are
- * more of them than threads, and each thread holds one at most. */
-static slot *start_slot(job *j, reader *r, int *how)
+/* A slot that can be used: made just now, it goes first; with copies that run, last. */
+static void queue_slot(job *j, slot *s)
 {
-    slot *s = NULL;
-    pthread_mutex_lock(&j->mutex);
-    if (!j->rc && cut(j, r)) {
-        s = &j->slots[j->queue[j->first]];
-        j->first = (j->first + 1) % j->n_slots;
-        j->n_queued--;
-        *how = choose_way(j);
-        j->n_started++;
+    if (s->done.value) {
+        j->queue[(j->first + j->n_queued) % j->n_slots] = s;
+    } else {
+        j->first = (j->first + j->n_slots - 1) % j->n_slots;
+        j->queue[j->first] = s;
     }
-    pthread_mutex_unlock(&j->mutex);
-    return s;
+    j->n_queued++;
+    pthread_cond_broadcast(&j->wake);
 }
 
-/* Returns the bytes that are over. */
-static double end_slot(job *j, const reader *r, const slot *s, int how, double seconds, rdg_err rc,
-                       const rdg_error *e)
+/* The first error is kept and ends everybody's work. */
+static void keep_error(job *j, rdg_err rc, const rdg_error *e)
 {
-    pthread_mutex_lock(&j->mutex);
-    j->queue[(j->first + j->n_queued++) % j->n_slots] = (int)(s - j->slots);
-    if (rc && !j->rc) {
-        j->rc = rc;
-        j->error = *e;
-    }
-    uint64_t bytes = 0;
-    for (size_t k = 0; k < r->n_parts; k++) bytes += r->parts[k].bytes;
-    j->bytes += bytes;
-    j->ways[how].bytes += (double)bytes;
-    j->ways[how].seconds += seconds;
-    double done = (double)j->bytes;
-    pthread_mutex_unlock(&j->mutex);
-    return done;
+    if (!rc || j->rc) return;
+    j->rc = rc;
+    j->error = *e;
+    pthread_cond_broadcast(&j->wake);
 }
 
-static rdg_err make_slot(const job *j, slot *s, rdg_error *e)
-{
-    rdg_err rc = rdg_buffer_create(j->device, j->o.uncached ? RDG_MEMORY_UPLOAD : RDG_MEMORY_READBACK,
-                                   j->o.slot_bytes, "staging", &s->staging, e);
-    return rc ? rc : rdg_list_create(j->device, 1, 0, "upload", &s->list, e);
-}
-
-static rdg_err send(const job *j, const reader *r, slot *s, rdg_error *e)
-{
-    rdg_err rc = s->done.value ? rdg_list_reset(s->list, e) : RDG_OK;
-    if (rc) return rc;
-    for (size_t k = 0; k < r->n_parts; k++)
-        rdg_list_copy(s->list, r->parts[k].piece->dst, r->parts[k].piece->dst_offset + r->parts[k].offset,
-                      s->staging, r->parts[k].at, r->parts[k].bytes);
-    rc = rdg_list_finish(s->list, e);
-    return rc ? rc : rdg_submit(j->device, s->list, NULL, 0, &s->done, e);
-}
-
-static rdg_err use_slot(const job *j, reader *r, slot *s, int how, double *seconds, rdg_error *e)
+/* False when there is nothing left to do or something has failed. */
+static bool start_share(job *j, reader *r)
 {
     double start = rdg_clock_seconds();
-    while (!rdg_event_done(j->device, s->done)) { /* a loss ends the waiting as well */
+    r->slot = NULL;
+    pthread_mutex_lock(&j->mutex);
+    while (!j->rc && j->next < j->n_pieces && !j->open && !j->n_queued)
+        pthread_cond_wait(&j->wake, &j->mutex);
+    r->wait_seconds += rdg_clock_seconds() - start;
+    if (j->rc || j->next == j->n_pieces) goto done;
+    if (!j->open) {
+        j->open = j->queue[j->first];
+        j->first = (j->first + 1) % j->n_slots;
+        j->n_queued--;
+        j->open->n_copies = 0;
+        j->open->used = 0;
+    }
+    r->slot = j->open;
+    r->slot->n_filling++;
+    r->how = choose_way(j);
+    j->n_started++;
+    cut(j, r);
+    if (r->slot->full) j->open = NULL;
+done:
+    pthread_mutex_unlock(&j->mutex);
+    return r->slot;
+}
+
+/* Sets the bytes that are over; true when the slot is full and was only waiting for this share. */
+static bool end_share(job *j, const reader *r, double seconds, rdg_err rc, const rdg_error *e, double *done)
+{
+    uint64_t bytes = 0;
+    for (size_t k = 0; k < r->n_parts; k++) bytes += r->parts[k].bytes;
+    pthread_mutex_lock(&j->mutex);
+    keep_error(j, rc, e);
+    j->bytes += bytes;
+    *done = (double)j->bytes;
+    j->ways[r->how].bytes += (double)bytes;
+    j->ways[r->how].seconds += seconds;
+    bool last = --r->slot->n_filling == 0 && r->slot->full && !j->rc;
+    pthread_mutex_unlock(&j->mutex);
+    return last;
+}
+
+/* Waits for the slot's former copies, then reads the share. */
+static rdg_err fill_share(const job *j, reader *r, double *seconds, rdg_error *e)
+{
+    double start = rdg_clock_seconds();
+    while (!rdg_event_done(j->device, r->slot->done)) { /* a loss ends the waiting as well */
         if (rdg_clock_seconds() - start > TIMEOUT_SECONDS)
             return rdg_fail(e, RDG_E_TIMEOUT, "a copy has not finished after %d s", TIMEOUT_SECONDS);
         nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
     }
     r->wait_seconds += rdg_clock_seconds() - start;
-    rdg_err rc = s->staging ? RDG_OK : make_slot(j, s, e);
+    if (j->o.skip_fill) return RDG_OK;
     start = rdg_clock_seconds();
-    if (!rc && !j->o.skip_fill) rc = fill(j, r, rdg_buffer_host(s->staging), how, e);
+    rdg_err rc = fill(j, r, rdg_buffer_host(r->slot->staging), r->how, e);
     *seconds = rdg_clock_seconds() - start;
     r->fill_seconds += *seconds;
-    return rc || j->o.skip_copy ? rc : send(j, r, s, e);
+    return rc;
+}
+
+static rdg_err send(const job *j, slot *s, rdg_error *e)
+{
+    rdg_err rc = s->done.value ? rdg_list_reset(s->list, e) : RDG_OK;
+    if (rc) return rc;
+    for (size_t k = 0; k < s->n_copies; k++) {
+        const part *p = &s->copies[k];
+        rdg_list_copy(s->list, p->piece->dst, p->piece->dst_offset + p->offset, s->staging, p->at, p->bytes);
+    }
+    rc = rdg_list_finish(s->list, e);
+    return rc ? rc : rdg_submit(j->device, s->list, NULL, 0, &s->done, e);
+}
+
+/* Threads
+ * ------------------------------------------------------------------------------------------------------ */
+
+static void make_slot(job *j, slot *s)
+{
+    rdg_error e = {0};
+    int queue = j->o.both_queues ? (int)((s - j->slots) % RDG_QUEUES) : 1;
+    rdg_err rc = rdg_buffer_create(j->device, j->o.uncached ? RDG_MEMORY_UPLOAD : RDG_MEMORY_READBACK,
+                                   j->o.slot_bytes, "staging", &s->staging, &e);
+    if (!rc) rc = rdg_list_create(j->device, queue, 0, "upload", &s->list, &e);
+    pthread_mutex_lock(&j->mutex);
+    if (!rc) queue_slot(j, s);
+    keep_error(j, rc, &e);
+    pthread_mutex_unlock(&j->mutex);
+}
+
+/* Pinning memory is slow: the first threads are at it while the others fill the slots that are there. */
+static void make_slots(job *j, int thread)
+{
+    for (int k = thread; k < j->n_slots; k += j->n_readers) {
+        pthread_mutex_lock(&j->mutex);
+        bool wanted = !j->rc && j->next < j->n_pieces && !j->slots[k].list;
+        pthread_mutex_unlock(&j->mutex);
+        if (wanted) make_slot(j, &j->slots[k]);
+    }
 }
 
 static void read_thread(void *ctx, int thread, int n_threads)
@@ -231,16 +332,23 @@ static void read_thread(void *ctx, int thread, int n_threads)
     if (thread >= j->n_readers) return;
     reader *r = &j->readers[thread];
     rdg_error e = {0};
-    int how;
-    for (slot *s; (s = start_slot(j, r, &how));) {
-        double seconds = 0;
-        rdg_err rc = use_slot(j, r, s, how, &seconds, &e);
-        double done = end_slot(j, r, s, how, seconds, rc, &e);
+    make_slots(j, thread);
+    while (start_share(j, r)) {
+        double seconds = 0, done;
+        rdg_err rc = fill_share(j, r, &seconds, &e);
+        bool last = end_share(j, r, seconds, rc, &e, &done);
+        if (last && !j->o.skip_copy) rc = send(j, r->slot, &e);
+        if (last) {
+            pthread_mutex_lock(&j->mutex);
+            keep_error(j, rc, &e);
+            queue_slot(j, r->slot);
+            pthread_mutex_unlock(&j->mutex);
+        }
         if (thread != 0 || rc) continue; /* the log is the caller's */
         if (!rdg_log_progress(j->log, "upload", done, j->total)) continue;
         rc = rdg_fail(&e, RDG_E_CANCELLED, "the upload was stopped");
         pthread_mutex_lock(&j->mutex);
-        if (!j->rc) j->rc = rc, j->error = e;
+        keep_error(j, rc, &e);
         pthread_mutex_unlock(&j->mutex);
     }
 }
@@ -265,9 +373,11 @@ static rdg_err set_up(job *j, rdg_pool *pool, rdg_error *e)
 {
     rdg_upload_options *o = &j->o;
     uint64_t bounce = BOUNCE_BYTES;
-    if (!o->slot_bytes) o->slot_bytes = SLOT_BYTES;
-    if (!o->n_threads) o->n_threads = N_THREADS;
+    if (!o->slot_bytes) o->slot_bytes = RDG_UPLOAD_SLOT_BYTES;
+    if (!o->share_bytes) o->share_bytes = RDG_UPLOAD_SHARE_BYTES;
+    if (!o->n_threads) o->n_threads = RDG_UPLOAD_THREADS;
     if (!o->n_spare) o->n_spare = N_SPARE;
+    o->share_bytes = RDG_MIN(o->share_bytes, o->slot_bytes);
     for (size_t i = 0; i < j->n_pieces; i++) {
         const rdg_upload_piece *p = &j->pieces[i];
         j->total += (double)p->bytes;
@@ -276,20 +386,18 @@ static rdg_err set_up(job *j, rdg_pool *pool, rdg_error *e)
             return rdg_fail(e, RDG_E_LIMIT, "upload of %llu bytes in rows of %llu",
                             (unsigned long long)p->bytes, (unsigned long long)p->row_bytes);
     }
-    double slots = (j->total + 512.0 * (double)j->n_pieces) / (double)o->slot_bytes;
+    double bytes = j->total + 256.0 * (double)j->n_pieces; /* with what rounding leaves free, at most */
     j->n_readers = RDG_MIN(o->n_threads, pool ? rdg_pool_threads(pool) : 1);
-    if (slots < j->n_readers) j->n_readers = (int)slots + 1;
-    j->n_slots = j->n_readers + o->n_spare;
+    j->n_readers = (int)RDG_MIN((double)j->n_readers, bytes / (double)o->share_bytes + 1);
+    double filled = ceil((double)j->n_readers * (double)o->share_bytes / (double)o->slot_bytes);
+    j->n_slots = (int)RDG_MIN(filled + o->n_spare, bytes / (double)o->slot_bytes + 1);
     j->readers = rdg_alloc_array((size_t)j->n_readers, sizeof *j->readers);
     j->slots = rdg_alloc_array((size_t)j->n_slots, sizeof *j->slots);
     j->queue = rdg_alloc_array((size_t)j->n_slots, sizeof *j->queue);
     bool ok = j->readers && j->slots && j->queue;
     for (int i = 0; ok && i < j->n_readers; i++)
         ok = (j->readers[i].bounce = rdg_alloc_aligned(64, bounce)) != NULL;
-    if (!ok) return rdg_fail(e, RDG_E_NOMEM, "no memory for an upload");
-    for (int i = 0; i < j->n_slots; i++) j->queue[i] = i;
-    j->n_queued = j->n_slots;
-    return RDG_OK;
+    return ok ? RDG_OK : rdg_fail(e, RDG_E_NOMEM, "no memory for an upload");
 }
 
 static void run(rdg_pool *pool, rdg_pool_fn *fn, job *j)
@@ -303,20 +411,23 @@ static void run(rdg_pool *pool, rdg_pool_fn *fn, job *j)
 rdg_err rdg_upload(rdg_device *d, const rdg_upload_piece *pieces, size_t n, rdg_pool *pool,
                    const rdg_upload_options *o, const rdg_log *log, rdg_upload_stats *stats, rdg_error *e)
 {
-    job j = {.device = d, .pieces = pieces, .n_pieces = n, .log = log, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    job j = {.device = d,
+             .pieces = pieces,
+             .n_pieces = n,
+             .log = log,
+             .mutex = PTHREAD_MUTEX_INITIALIZER,
+             .wake = PTHREAD_COND_INITIALIZER};
     double start = rdg_clock_seconds();
     rdg_upload_stats st = {0};
     if (o) j.o = *o;
     rdg_err rc = set_up(&j, pool, e);
     if (rc) goto done;
     bool half = j.o.skip_fill || j.o.skip_copy; /* a rate is asked for: staging is not part of it */
-    for (int k = 0; half && k < j.n_slots && !rc; k++) rc = make_slot(&j, &j.slots[k], e);
-    if (rc) goto stop;
+    for (int k = 0; half && k < j.n_readers; k++) make_slots(&j, k);
     if (half) start = rdg_clock_seconds();
     run(pool, read_thread, &j);
     rc = j.rc;
     if (rc && e) *e = j.error;
-stop:
     for (int k = 0; k < j.n_slots; k++) { /* nothing may be freed while it is in use */
         int64_t patience = rc == RDG_E_TIMEOUT ? 0 : TIMEOUT_SECONDS; /* a device hangs once for all slots */
         rdg_err late = rdg_event_wait(d, j.slots[k].done, patience * 1000000000, rc ? NULL : e);

@@ -1,7 +1,8 @@
-/* Bulk copies from files or host memory to device buffers through a ring of staging slots. Each thread fills
- * a slot of its own and submits its copy, without waiting for the others, so reading the file and crossing
- * the bus overlap. Pieces of a file are read with pread straight into staging: one copy by the processor, and
- * no page faults of the map, which would cost as much again. */
+/* Bulk copies from files or host memory to device buffers through a ring of staging slots. A slot is what one
+ * copy moves; several threads fill it in shares, and the last one sends it while the others go on, so reading
+ * the file and crossing the bus overlap. Long copies cross faster and staging is slow to make: few large
+ * slots that many threads fill do with little of it. Pieces of a file are read with pread straight into
+ * staging: one copy by the processor, and no page faults of the map, which would cost as much again. */
 #ifndef RDG_DEVICE_UPLOAD_H
 #define RDG_DEVICE_UPLOAD_H
 
@@ -27,20 +28,28 @@ typedef enum rdg_upload_way {
     RDG_UPLOAD_MAP,    /* from the map */
 } rdg_upload_way;
 
+enum {
+    RDG_UPLOAD_THREADS = 12,
+    RDG_UPLOAD_SLOT_BYTES = 4 << 20, /* as long on the bus as several submits take */
+    RDG_UPLOAD_SHARE_BYTES = 1 << 20,
+};
+
 /* Zeros mean the usual. Leaving a half out measures the other one with the same threads, slots and pieces;
  * the time of a half begins when all staging is there. */
 typedef struct rdg_upload_options {
-    int n_threads;       /* most threads that read */
-    uint64_t slot_bytes; /* of staging */
-    int n_spare;         /* slots beyond one a thread: copies in flight */
-    bool uncached;       /* staging in memory that the processor does not cache */
-    rdg_upload_way way;  /* how files are read */
+    int n_threads;        /* most threads that read */
+    uint64_t slot_bytes;  /* of staging, what one copy moves at most */
+    uint64_t share_bytes; /* of a slot, what one thread fills at a time: one row at least, the slot at most */
+    int n_spare;          /* slots beyond those that all threads' shares fill: copies in flight */
+    bool uncached;        /* staging in memory that the processor does not cache */
+    bool both_queues;     /* every second slot crosses by the queue that computes */
+    rdg_upload_way way;   /* how files are read */
     bool skip_fill, skip_rewrite, skip_copy;
 } rdg_upload_options;
 
 typedef struct rdg_upload_stats {
     double seconds;
-    double fill_seconds, wait_seconds; /* reading, waiting for a free slot: mean of the threads */
+    double fill_seconds, wait_seconds; /* reading, waiting for room in a slot: mean of the threads */
     uint64_t bytes, staging_bytes;
     int n_threads;
     bool from_map; /* most of it */

@@ -6,11 +6,13 @@
 
 #include <math.h>
 
-enum { MAX_REPEATS = 64 };
+enum {
+    MAX_REPEATS = 64,
+    COPY_SLOT_BYTES = 4 << 20, /* a bus is at its best with copies of this size */
+};
 
-/* One load with the given halves left out. */
-static rdg_err once(rdg_device *d, const rdg_plan *p, rdg_pool *pool, const rdg_upload_options *o,
-                    double *seconds, rdg_upload_stats *st, rdg_error *e)
+rdg_err rdg_gpu_load_once(rdg_device *d, const rdg_plan *p, rdg_pool *pool, const rdg_upload_options *o,
+                          double *seconds, rdg_upload_stats *st, rdg_error *e)
 {
     rdg_gpu_weights *w = NULL;
     for (int i = 0; i < p->gguf->n_parts; i++) /* as in a fresh process: page faults are part of a load */
@@ -32,15 +34,17 @@ rdg_err rdg_gpu_measure_load(rdg_device *d, const rdg_plan *p, rdg_pool *pool, c
     if (!o) o = &usual;
     *out = (rdg_load_times){.read_seconds = INFINITY, .fill_seconds = INFINITY, .copy_seconds = INFINITY};
     rdg_upload_options read = *o, fill = *o, copy = *o;
+    copy.slot_bytes = RDG_MAX(COPY_SLOT_BYTES, o->slot_bytes ? o->slot_bytes : RDG_UPLOAD_SLOT_BYTES);
+    copy.share_bytes = copy.slot_bytes; /* a slot for each thread: the bus always has something to do */
     read.skip_copy = read.skip_rewrite = fill.skip_copy = copy.skip_fill = true;
     const struct {
         const rdg_upload_options *o;
         double *seconds;
     } halves[] = {{&read, &out->read_seconds}, {&fill, &out->fill_seconds}, {&copy, &out->copy_seconds}};
     repeats = RDG_MAX(1, RDG_MIN(repeats, MAX_REPEATS));
-    rdg_err rc = once(d, p, pool, o, &ignored, &st, e);
+    rdg_err rc = rdg_gpu_load_once(d, p, pool, o, &ignored, &st, e);
     for (int i = 0; i < repeats && !rc; i++) {
-        rc = once(d, p, pool, o, &whole[i], &st, e);
+        rc = rdg_gpu_load_once(d, p, pool, o, &whole[i], &st, e);
         if (rc) break;
         reserve[i] = whole[i] - st.seconds;
         out->bytes = st.bytes;
@@ -48,7 +52,7 @@ rdg_err rdg_gpu_measure_load(rdg_device *d, const rdg_plan *p, rdg_pool *pool, c
         out->n_threads = st.n_threads;
         out->from_map = st.from_map;
         for (int k = 0; k < RDG_COUNTOF(halves) && !rc; k++) {
-            rc = once(d, p, pool, halves[k].o, &ignored, &st, e);
+            rc = rdg_gpu_load_once(d, p, pool, halves[k].o, &ignored, &st, e);
             if (!rc) *halves[k].seconds = RDG_MIN(*halves[k].seconds, st.seconds);
         }
     }

@@ -16,8 +16,14 @@ typedef struct rdg_load_times {
     double copy_seconds;                      /* staging to the device, nothing read: fastest */
 } rdg_load_times;
 
-/* Loads the plan's weights `repeats` times into buffers of their own, each time followed by the halves with
- * the same threads, slots and pieces. One load comes before all, so that the page cache is warm. */
+/* Loads the plan's weights once into buffers of their own, without what the options leave out. The time is
+ * that of all of it, the options' zeros mean the usual. */
+rdg_err rdg_gpu_load_once(rdg_device *d, const rdg_plan *p, rdg_pool *pool, const rdg_upload_options *o,
+                          double *seconds, rdg_upload_stats *st, rdg_error *e);
+
+/* Loads them `repeats` times, each time followed by the halves with the same threads and pieces: reading into
+ * the same slots; copying in slots no smaller than the bus likes best, one for each thread. One load comes
+ * before all, so that the page cache is warm. */
 rdg_err rdg_gpu_measure_load(rdg_device *d, const rdg_plan *p, rdg_pool *pool, const rdg_upload_options *o,
                              int repeats, rdg_load_times *out, rdg_error *e);
 

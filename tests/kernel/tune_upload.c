@@ -1,69 +1,110 @@
 /* Times the load of a model's weights over the ways to do it: what to set in src/device/upload.c for a
- * machine. Not a test. Usage: tune_upload MODEL.gguf [DEVICE] */
+ * machine. All rows in turns, several times over: each row's median and range, so that what a machine does
+ * meanwhile strikes all of them. Not a test. Usage: tune_upload MODEL.gguf [DEVICE [ROUNDS]] */
+#include "base/sort.h"
 #include "engine/model_internal.h"
 #include "graph/gpu_load.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
-static void row(rdg_device *d, const rdg_plan *p, rdg_pool *pool, const rdg_upload_options *o)
+enum { KIB = 1 << 10, MIB = 1 << 20, MAX_ROUNDS = 32 };
+
+/* Around the row of all usual values, one thing differs from it at a time; then what goes together. */
+static const rdg_upload_options rows[] = {
+    {0},
+    {.way = RDG_UPLOAD_FILE},
+    {.way = RDG_UPLOAD_MAP},
+    {.way = RDG_UPLOAD_FILE, .uncached = true},
+    {.both_queues = true},
+    {.n_threads = 4},
+    {.n_threads = 8},
+    {.n_threads = 16},
+    {.share_bytes = 256 * KIB},
+    {.share_bytes = 512 * KIB},
+    {.share_bytes = 2 * MIB},
+    {.share_bytes = 4 * MIB}, /* a slot for each thread */
+    {.n_spare = 1},
+    {.n_spare = 2},
+    {.n_spare = 3},
+    {.n_spare = 6},
+    {.n_spare = 8},
+    {.slot_bytes = 2 * MIB},
+    {.slot_bytes = 2 * MIB, .n_spare = 8},
+    {.slot_bytes = 2 * MIB, .share_bytes = 512 * KIB},
+    {.slot_bytes = 2 * MIB, .share_bytes = 512 * KIB, .n_spare = 6},
+    {.slot_bytes = 8 * MIB, .n_spare = 2},
+    {.slot_bytes = 8 * MIB, .n_spare = 3},
+    {.share_bytes = 512 * KIB, .n_spare = 2},
+    {.share_bytes = 512 * KIB, .n_spare = 3},
+    {.n_threads = 16, .share_bytes = 512 * KIB, .n_spare = 3},
+    {.n_threads = 8, .share_bytes = 512 * KIB, .n_spare = 3},
+    {.slot_bytes = 2 * MIB, .n_spare = 8, .both_queues = true},
+    {.skip_copy = true, .skip_rewrite = true},
+    {.skip_copy = true},
+    {.skip_fill = true, .share_bytes = 4 * MIB},
+    {.skip_fill = true},
+    {.skip_fill = true, .both_queues = true},
+    {.skip_fill = true, .slot_bytes = 2 * MIB, .share_bytes = 2 * MIB},
+    {.skip_fill = true, .slot_bytes = 8 * MIB, .share_bytes = 8 * MIB},
+};
+enum { N_ROWS = sizeof rows / sizeof *rows };
+
+typedef struct result {
+    double seconds[MAX_ROUNDS], inside[MAX_ROUNDS];
+    rdg_upload_stats st;
+} result;
+
+static void print_row(const rdg_upload_options *o, result *r, int rounds)
 {
-    rdg_load_times t;
-    rdg_error e = {0};
-    if (rdg_gpu_measure_load(d, p, pool, o, 2, &t, &e)) {
-        printf("%s\n", e.message);
-        return;
-    }
-    double bytes = (double)t.bytes * 1e-9,
-           slower = t.read_seconds > t.copy_seconds ? t.read_seconds : t.copy_seconds;
-    printf(
-        "%-4s %-8s %3d threads %4.0f MiB slots + %2d: load %6.2f GB/s (%5.2f s, buffers %.3f s)  read %6.2f  "
-        "read + turn %6.2f  copy %6.2f  share %3.0f %%\n",
-        o->way == RDG_UPLOAD_MAP    ? "map"
-        : o->way == RDG_UPLOAD_FILE ? "file"
-                                    : "both",
-        o->uncached ? "uncached" : "cached", t.n_threads, (double)o->slot_bytes / (1 << 20), o->n_spare,
-        bytes / t.seconds, t.seconds, t.reserve_seconds, bytes / t.read_seconds, bytes / t.fill_seconds,
-        bytes / t.copy_seconds, slower / t.seconds * 100);
-    fflush(stdout);
+    static const char *const ways[] = {"both", "file", "map"};
+    double *s = o->skip_fill || o->skip_copy ? r->inside : r->seconds, gb = (double)r->st.bytes * 1e-9;
+    uint64_t slot = o->slot_bytes ? o->slot_bytes : RDG_UPLOAD_SLOT_BYTES;
+    uint64_t share = o->share_bytes ? o->share_bytes : RDG_UPLOAD_SHARE_BYTES;
+    rdg_sort_doubles(s, (size_t)rounds);
+    double median = rdg_median_sorted(s, (size_t)rounds);
+    printf("%-4s %-8s %d queue%c  %2d threads  %2.0f MiB slots  %4.0f KiB shares  %3.0f MiB staging  %-12s "
+           "%6.1f ms (%6.1f ... %6.1f)  %5.1f GB/s  (a thread: reads %5.1f ms, waits %5.1f)\n",
+           ways[o->way], o->uncached ? "uncached" : "cached", o->both_queues ? 2 : 1,
+           o->both_queues ? 's' : ' ', r->st.n_threads, (double)slot / MIB, (double)share / KIB,
+           (double)r->st.staging_bytes / MIB,
+           o->skip_fill      ? "copy alone"
+           : o->skip_rewrite ? "read alone"
+           : o->skip_copy    ? "read + turn"
+                             : "load",
+           median * 1e3, s[0] * 1e3, s[rounds - 1] * 1e3, gb / median, r->st.fill_seconds * 1e3,
+           r->st.wait_seconds * 1e3);
 }
 
 int main(int argc, char **argv)
 {
-    static const int threads[] = {4, 8, 12, 16};
-    static const uint64_t slots[] = {1 << 20, 2 << 20, 4 << 20, 8 << 20};
+    static result results[N_ROWS];
     rdg_error e = {0};
     rdg_model *m = NULL;
     rdg_plan *p = NULL;
     rdg_device *d = NULL;
     rdg_pool *pool = NULL;
     rdg_plan_options po = {.n_tokens = 1, .n_outputs = 1, .n_ctx = 1, .n_batch = 1};
-    int rc = 1;
-    if (argc < 2) return 2;
+    int rc = 1, rounds = argc > 3 ? atoi(argv[3]) : 5;
+    double ignored;
+    if (argc < 2 || rounds < 1 || rounds > MAX_ROUNDS) return 2;
     if (rdg_model_load(argv[1], NULL, &m, &e) || rdg_model_build_plan(m, &po, true, &p, &e) ||
-        rdg_device_open(argc > 2 ? argv[2] : "vulkan", NULL, &d, &e) || rdg_pool_create(16, &pool, &e)) {
+        rdg_device_open(argc > 2 ? argv[2] : "vulkan", NULL, &d, &e) || rdg_pool_create(16, &pool, &e) ||
+        rdg_gpu_load_once(d, p, pool, &rows[0], &ignored, &results[0].st, &e)) { /* the page cache is warm */
         printf("%s\n", e.message);
         goto done;
     }
-    rdg_upload_options usual = {.n_threads = 12, .slot_bytes = 4 << 20, .n_spare = 4};
-    for (int map = 0; map < 2; map++) {
-        for (int uncached = 0; uncached < 2; uncached++) {
-            rdg_upload_options o = usual;
-            o.way = map ? RDG_UPLOAD_MAP : RDG_UPLOAD_FILE;
-            o.uncached = uncached;
-            row(d, p, pool, &o);
+    for (int k = 0; k < rounds; k++) {
+        for (int i = 0; i < N_ROWS; i++) {
+            result *r = &results[i];
+            if (rdg_gpu_load_once(d, p, pool, &rows[i], &r->seconds[k], &r->st, &e)) {
+                printf("row %d: %s\n", i, e.message);
+                goto done;
+            }
+            r->inside[k] = r->st.seconds;
         }
     }
-    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
-        rdg_upload_options o = usual;
-        o.n_threads = threads[i];
-        row(d, p, pool, &o);
-    }
-    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
-        rdg_upload_options o = usual;
-        o.slot_bytes = slots[i];
-        o.n_spare = i == 0 ? 16 : i == 1 ? 8 : 4;
-        row(d, p, pool, &o);
-    }
+    for (int i = 0; i < N_ROWS; i++) print_row(&rows[i], &results[i], rounds);
     rc = 0;
 done:
     rdg_pool_destroy(pool);
