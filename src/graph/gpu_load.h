@@ -22,7 +22,7 @@ rdg_err rdg_gpu_load_once(rdg_device *d, const rdg_plan *p, rdg_pool *pool, cons
                           double *seconds, rdg_upload_stats *st, rdg_error *e);
 
 /* Loads them `repeats` times, each time followed by the halves with the same threads and pieces: reading into
- * the same slots; copying in slots no smaller than the bus likes best, one for each thread. One load comes
+ * the same slots; copying in slots of 4 MiB at least, one for each thread. One load comes
  * before all, so that the page cache is warm. */
 rdg_err rdg_gpu_measure_load(rdg_device *d, const rdg_plan *p, rdg_pool *pool, const rdg_upload_options *o,
                              int repeats, rdg_load_times *out, rdg_error *e);
