@@ -1,9 +1,11 @@
-// Activations of glu and act. KIND: the numbers of rdg_act_kind.
+// Activations of glu and act. KIND: the numbers of rdg_act_kind. What is not a number stays none, as on the CPU: min,
+// max and clamp would make a limit of it.
 const uint A_SILU = 0, A_GELU_TANH = 1, A_GELU_ERF = 2, A_RELU = 3, A_SIGMOID = 4, A_TANH = 5, A_SWIGLU_OAI = 6;
 
 // exp with a relative error of a few units in the last place over the whole range: exp2 of the driver may be worse.
 float exp_exact(float x)
 {
+    if (isnan(x)) return x;
     x = clamp(x, -104.0, 89.0);
     float n = floor(x * 1.44269504 + 0.5);
     float r = fma(n, -0.693359375, x);
@@ -36,6 +38,7 @@ float tanh_exact(float x)
         p = p * z - 3.33332819422e-1;
         return p * z * x + x;
     }
+    if (isnan(x)) return x;
     float t = 1.0 - 2.0 / (exp_exact(2.0 * min(a, 20.0)) + 1.0);
     return x < 0.0 ? -t : t;
 }
@@ -73,6 +76,7 @@ float activate(uint kind, float z)
 float gated(uint kind, float gate, float up, float alpha, float limit)
 {
     if (kind != A_SWIGLU_OAI) return activate(kind, gate) * up;
+    if (isnan(gate + up)) return gate + up;
     float g = min(gate, limit), u = clamp(up, -limit, limit);
     return g * sigmoid(alpha * g) * (u + 1.0);
 }
