@@ -46,8 +46,8 @@ bool rdg_gpu_strides(const rdg_tensor *t, uint32_t stride[3])
 void rdg_gpu_fill(rdg_gpu_dispatch *d, const char *module, const void *push, size_t push_bytes)
 {
     d->module = module;
-    d->push_bytes = (uint32_t)RDG_MIN(push_bytes, sizeof d->push);
-    memcpy(d->push, push, d->push_bytes);
+    d->push_bytes = (uint32_t)push_bytes; /* too many are refused when the kernel is made */
+    memcpy(d->push, push, RDG_MIN(push_bytes, sizeof d->push));
 }
 
 bool rdg_gpu_grid(rdg_gpu_dispatch *d, const rdg_device_facts *f, int64_t n_groups)

@@ -3,6 +3,7 @@
 #include "device/device.h"
 #include "device/trace/trace.h"
 #include "ops/gpu.h"
+#include "ops/gpu.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -158,6 +159,26 @@ static void test_loss(void **state)
     rdg_device_close(d);
 }
 
+/* Arguments beyond what every device takes are refused, not cut. */
+static void test_arguments(void **state)
+{
+    (void)state;
+    rdg_device *d = open_or_skip("trace", false);
+    rdg_error e = {0};
+    rdg_gpu_cache *cache;
+    rdg_kernel *k;
+    rdg_gpu_dispatch dispatch = {.grid = {1, 1, 1}};
+    const unsigned char push[RDG_PUSH_BYTES_MAX + 4] = {0};
+    assert_int_equal(rdg_gpu_cache_create(d, &cache, &e), RDG_OK);
+    rdg_gpu_fill(&dispatch, "act", push, RDG_PUSH_BYTES_MAX);
+    assert_int_equal(rdg_gpu_cache_kernel(cache, &dispatch, &k, &e), RDG_OK);
+    rdg_gpu_fill(&dispatch, "add", push, sizeof push);
+    assert_int_equal(rdg_gpu_cache_kernel(cache, &dispatch, &k, &e), RDG_E_ARGUMENT);
+    assert_non_null(strstr(e.message, "132 argument bytes"));
+    rdg_gpu_cache_destroy(cache);
+    rdg_device_close(d);
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -182,6 +203,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cpu),        cmocka_unit_test(test_trace), cmocka_unit_test(test_vulkan),
         cmocka_unit_test(test_cpu_kernel), cmocka_unit_test(test_loss),  cmocka_unit_test(test_names),
+        cmocka_unit_test(test_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,6 +123,7 @@ int rdg_attention_step_encode(const rdg_attention_step *a, const rdg_gpu_env *en
                              bits(a->params.softcap),
                              bits(a->rope ? a->rope->magnitude : 1.0f),
                              rdg_gpu_chain_spec(&env->chain)};
+    _Static_assert(sizeof spec <= sizeof d->spec, "more constants than a kernel may have");
     for (int i = 0; i < RDG_COUNTOF(spec); i++) d->spec[i] = spec[i];
     d->n_spec = RDG_COUNTOF(spec);
     d->subgroup = width;

@@ -57,8 +57,8 @@ bool rdg_matvec_q8_accepts(const rdg_matvec_q8 *m, const rdg_device_facts *f)
     uint32_t type = rdg_gpu_weight_type(w);
     bool known = type == RDG_TYPE_Q4_K || type == RDG_TYPE_Q5_K || type == RDG_TYPE_Q6_K + RDG_GPU_PLANAR ||
                  type == RDG_TYPE_Q8_0 + RDG_GPU_PLANAR || type == RDG_TYPE_Q4_0 + RDG_GPU_PLANAR;
-    /* workgroup memory: bytes, a scale for each 32, a sum for each 16, and the reduction's */
-    int64_t shared = n + n / 8 + n / 4 + 1024;
+    /* workgroup memory: bytes, a scale for each 32, a sum for each 16, the reduction's and the chain's */
+    int64_t shared = n + n / 8 + n / 4 + 1024 + 16;
     if (!known || !rdg_gpu_step_width(f) || f->workgroup_max < 256 || shared > f->shared_bytes) return false;
     if (n % 32 || w->stride[1] % 16 || w->stride[1] > UINT32_MAX || w->dim[2] != 1 || m->x->dim[1] != 1)
         return false;
@@ -109,6 +109,7 @@ int rdg_matvec_q8_encode(const rdg_matvec_q8 *m, const rdg_gpu_env *env, rdg_gpu
                              turns,
                              shape.hold,
                              rdg_gpu_chain_spec(&env->chain)};
+    _Static_assert(sizeof spec <= sizeof d->spec, "more constants than a kernel may have");
     for (int i = 0; i < RDG_COUNTOF(spec); i++) d->spec[i] = spec[i];
     d->n_spec = RDG_COUNTOF(spec);
     d->subgroup = width;
