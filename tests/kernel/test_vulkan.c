@@ -7,8 +7,10 @@
 #include "base/cpu.h"
 #include "base/half.h"
 #include "base/rng.h"
+#include "ops/act/act.h"
 #include "ops/attention/attention_step.h"
 #include "ops/embed/embed.h"
+#include "ops/glu/glu.h"
 #include "ops/gpu.h"
 #include "ops/gpu_planar.h"
 #include "ops/gpu_rows.h"
@@ -537,10 +539,85 @@ static void check_attention(bench *b, const attention_case *ac)
     }
     double error = normalised(got, want, hd * nh);
     verdict(b, error < 1e-4 && worst < 2e-2, what, error, 1e-4);
+    /* in a chain: the same bits; when those it waits for never come, nothing finite */
+    float *again = malloc((size_t)(hd * nh) * sizeof *again);
+    rdg_tensor counters = on_device(b, RDG_TYPE_F32, 2 * RDG_GPU_CHAIN_STRIDE / 4, 1, 1,
+                                    (const char[2 * RDG_GPU_CHAIN_STRIDE]){0}, false);
+    env.chain = (rdg_gpu_chain){.counter = rdg_gpu_address(&counters), .patience = 100};
+    for (int broken = 0; broken < 2; broken++) {
+        int64_t wrong = 0;
+        env.chain.before = (uint32_t)broken;
+        if (rdg_attention_step_encode(&s, &env, &d, &e) != 1) die(&e);
+        run(b, &d, 1, 2, NULL);
+        from_device(b, &to, again);
+        for (int64_t i = 0; i < hd * nh; i++)
+            wrong += broken ? isfinite(again[i]) != 0 : memcmp(&again[i], &got[i], 4) != 0;
+        verdict(b, wrong == 0, broken ? "  in a broken chain" : "  in a chain", (double)wrong, 0);
+    }
+    free(again);
     free(got), free(kc2), free(want), free(head);
 done:
     free(q), free(k), free(v), free(sinks), free(qn), free(kn), free(kc), free(vc);
     free_live(b);
+}
+
+/* What is not a number must not become one: it would hide whatever went wrong before. */
+static void check_nan(bench *b)
+{
+    enum { N = 200, AT = 77 };
+    float x[N], ones[N], out[N];
+    for (int kind = RDG_ACT_SILU; kind <= RDG_ACT_SWIGLU_OAI; kind++) {
+        for (int gated = 0; gated < 2; gated++) {
+            char what[96];
+            rdg_error e;
+            rdg_op_call call = {.op = gated ? &rdg_op_glu : &rdg_op_act};
+            rdg_tensor t[3];
+            int64_t wrong = 0;
+            if (kind == RDG_ACT_RELU || (kind == RDG_ACT_SWIGLU_OAI && !gated)) continue; /* max(z, 0) */
+            for (int i = 0; i < N; i++) x[i] = i == AT ? NAN : rdg_rng_normal(&b->rng), ones[i] = 1;
+            for (int i = 0; i < 3; i++) {
+                rdg_tensor_init(&t[i], RDG_TYPE_F32, N, 1, 1, 1);
+                t[i].data = i == 0 ? x : i == 1 && gated ? ones : out;
+            }
+            for (int i = 0; i < call.op->n_operands; i++) call.operand[i] = t[i];
+            rdg_act_params ap = {.act = kind, .cap = 3};
+            rdg_glu_params gp = {.act = kind, .alpha = 1.7f, .limit = 7};
+            memcpy(&call.params, gated ? (void *)&gp : (void *)&ap, gated ? sizeof gp : sizeof ap);
+            if (rdg_gpu_run_host(b->cache, gated ? &rdg_glu_vulkan : &rdg_act_vulkan, &call, &e)) die(&e);
+            for (int i = 0; i < N; i++) wrong += isnan(out[i]) != (i == AT);
+            snprintf(what, sizeof what, "%s of kind %d: NaN from NaN only", call.op->name, kind);
+            verdict(b, wrong == 0, what, (double)wrong, 0);
+        }
+    }
+}
+
+/* Heads that the kernel is not written for. */
+static void check_refusals(bench *b)
+{
+    static const struct {
+        int64_t head_dim, n_heads, n_kv;
+        bool accepted;
+    } rows[] = {{32, 8, 2, true},  {32, 512, 257, false}, {32, 257, 257, false}, {32, 34, 2, false},
+                {40, 8, 2, false}, {4, 8, 2, false},      {1024, 8, 2, false},   {32, 8, 3, false}};
+    for (int i = 0; i < RDG_COUNTOF(rows); i++) {
+        char what[96];
+        rdg_tensor q, k, cache;
+        rdg_tensor_init(&q, RDG_TYPE_F32, rows[i].head_dim, rows[i].n_heads, 1, 1);
+        rdg_tensor_init(&k, RDG_TYPE_F32, rows[i].head_dim, rows[i].n_kv, 1, 1);
+        rdg_tensor_init(&cache, RDG_TYPE_F16, rows[i].head_dim, 64, rows[i].n_kv, 1);
+        rdg_attention_step s = {.q = &q,
+                                .k = &k,
+                                .v = &k,
+                                .k_cache = &cache,
+                                .v_cache = &cache,
+                                .out = &q,
+                                .params = {.scale = 1, .causal = 1},
+                                .n_visible_max = 64};
+        bool accepted = rdg_attention_step_accepts(&s, rdg_device_get_facts(b->d));
+        snprintf(what, sizeof what, "attention_step head %d x %d/%d is %s", (int)rows[i].head_dim,
+                 (int)rows[i].n_heads, (int)rows[i].n_kv, accepted ? "accepted" : "refused");
+        verdict(b, accepted == rows[i].accepted, what, accepted, rows[i].accepted);
+    }
 }
 
 int main(int argc, char **argv)
@@ -610,11 +687,21 @@ int main(int argc, char **argv)
         {64, 8, 2, 640, 613, 0, false, true, 2, 0, 1024},
         {32, 6, 2, 96, 250, 64, false, false, 1, 30, 256},
         {16, 4, 1, 64, 40, 16, false, true, 0, 0, 64},
+        /* the smallest heads; query heads of a key head that no power of two divides well, with parts and
+         * without; as many key heads as there are counters; one, whose query heads are its parts */
+        {8, 2, 2, 32, 5, 0, true, false, 1, 0, 128},
+        {8, 20, 2, 512, 400, 0, false, false, 2, 0, 512},
+        {32, 36, 3, 300, 299, 0, false, true, 1, 0, 512},
+        {16, 21, 3, 300, 250, 100, true, false, 2, 0, 256},
+        {8, 256, 256, 300, 280, 0, false, false, 1, 0, 512},
+        {64, 16, 1, 1100, 1050, 0, false, false, 2, 0, 2048},
         {128, 32, 8, 2048, 1999, 0, false, false, 2, 0, 2048},
         {128, 16, 2, 512, 300, 0, true, false, 2, 0, 512},
         {256, 8, 4, 512, 511, 0, true, true, 2, 50, 512},
     };
     for (int i = 0; i < RDG_COUNTOF(attentions); i++) check_attention(&b, &attentions[i]);
+    check_refusals(&b);
+    check_nan(&b);
 
     rdg_gpu_cache_destroy(b.cache);
     bool clean = rdg_device_get_account(b.d)->n_buffers == 0 && rdg_device_get_account(b.d)->n_kernels == 0;
