@@ -37,7 +37,8 @@ static rdg_err trace_open(int index, const rdg_device_options *o, rdg_device **o
     *f = (rdg_device_facts){.memory_bytes = (uint64_t)8 << 30,
                             .free_bytes = (uint64_t)8 << 30,
                             .features = RDG_GPU_FLOAT16 | RDG_GPU_INT8_DOT | RDG_GPU_INT8_DOT_ANY |
-                                        RDG_GPU_ORDERED_LAUNCHES | RDG_GPU_SUBGROUP_32 | RDG_GPU_SHARED_48K,
+                                        RDG_GPU_ORDERED_LAUNCHES | RDG_GPU_SUBGROUP_32 | RDG_GPU_SHARED_48K |
+                                        RDG_GPU_CLOCK,
                             .imports_host_memory = true,
                             .import_alignment = 4096,
                             .subgroup_width = 32,

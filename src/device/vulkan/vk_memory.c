@@ -82,10 +82,13 @@ static rdg_err allocate(vk_device *d, vk_buffer *b, uint64_t bytes, int type, co
                                  .memoryTypeIndex = (uint32_t)type};
     rdg_err rc =
         rdg_vk_check(d, d->fn.AllocateMemory(d->handle, &info, NULL, &b->memory), "vkAllocateMemory", e);
-    if (!rc)
-        rc = rdg_vk_check(d, d->fn.BindBufferMemory(d->handle, b->handle, b->memory, 0), "vkBindBufferMemory",
-                          e);
     if (rc) return rc;
+    rc = rdg_vk_check(d, d->fn.BindBufferMemory(d->handle, b->handle, b->memory, 0), "vkBindBufferMemory", e);
+    if (rc) { /* the next wish allocates anew */
+        d->fn.FreeMemory(d->handle, b->memory, NULL);
+        b->memory = VK_NULL_HANDLE;
+        return rc;
+    }
     VkBufferDeviceAddressInfo address = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
                                          .buffer = b->handle};
     b->base.address = d->fn.GetBufferDeviceAddress(d->handle, &address);
@@ -113,10 +116,12 @@ rdg_err rdg_vk_buffer_create(rdg_device *base, rdg_memory m, uint64_t bytes, rdg
         const VkMemoryDedicatedAllocateInfo dedicated = {
             .sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO, .buffer = b->handle};
         rc = allocate(d, b, need.size, type, need.size >= DEDICATED_BYTES ? &dedicated : NULL, e);
-        if (!rc && (d->memory.memoryTypes[type].propertyFlags & MAPPED) == MAPPED &&
+        if (rc) continue;
+        if ((d->memory.memoryTypes[type].propertyFlags & MAPPED) == MAPPED &&
             (m != RDG_MEMORY_DEVICE || d->base.facts.unified))
             rc = rdg_vk_check(d, d->fn.MapMemory(d->handle, b->memory, 0, VK_WHOLE_SIZE, 0, &b->base.host),
                               "vkMapMemory", e);
+        break; /* bound: no other memory can take its place */
     }
     if (rc) goto fail;
     *out = &b->base;
