@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 void *rdg_alloc(size_t bytes)
 {
@@ -29,17 +28,6 @@ void *rdg_alloc_aligned(size_t alignment, size_t bytes)
     size_t rounded;
     if (RDG_ADD_OVERFLOW(bytes ? bytes : 1, alignment - 1, &rounded)) return NULL;
     return aligned_alloc(alignment, rounded & ~(alignment - 1));
-}
-
-void *rdg_alloc_large(size_t bytes)
-{
-    enum { LARGE_PAGE = 2 << 20 };
-    char *p = rdg_alloc_aligned(bytes < LARGE_PAGE ? 4096 : LARGE_PAGE, bytes);
-#ifdef MADV_HUGEPAGE
-    if (p && bytes >= LARGE_PAGE) madvise(p, bytes, MADV_HUGEPAGE); /* advice: failing changes nothing */
-#endif
-    if (p) memset(p, 0, bytes);
-    return p;
 }
 
 void rdg_free(void *p)

@@ -17,9 +17,6 @@ void *rdg_alloc_array(size_t n, size_t elem_bytes); /* zeroed, n * elem_bytes ch
 void *rdg_realloc_array(void *p, size_t n,
                         size_t elem_bytes);              /* new part not zeroed; p stays valid on NULL */
 void *rdg_alloc_aligned(size_t alignment, size_t bytes); /* not zeroed; alignment a power of two */
-/* For megabytes that are used at once: in large pages where the system has them, all of them touched
- * (zeroed). */
-void *rdg_alloc_large(size_t bytes);
 void rdg_free(void *p);
 char *rdg_strdup(const char *s);
 char *rdg_strndup(const char *s, size_t n);              /* n bytes, NUL added; the bytes may hold NUL */

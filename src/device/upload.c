@@ -24,7 +24,6 @@ typedef struct part {
 /* A slot is in one place at a time: not made yet; in the queue, where its copies may still run; open, where
  * threads take shares of it; full, and of those who fill it. The last of them sends it. */
 typedef struct slot {
-    void *memory; /* of staging that is imported */
     rdg_buffer *staging;
     rdg_list *list;
     rdg_event done;
@@ -302,25 +301,12 @@ static rdg_err send(const job *j, slot *s, rdg_error *e)
 /* Threads
  * ------------------------------------------------------------------------------------------------------ */
 
-/* Memory of ours costs page faults, at which all threads can be at once, and the driver's part is to pin it.
- */
-static rdg_err make_staging(const job *j, slot *s, rdg_error *e)
-{
-    const rdg_device_facts *f = rdg_device_get_facts(j->device);
-    uint64_t bytes = j->o.slot_bytes;
-    if (!j->o.imported || !f->imports_host_memory || bytes % RDG_MAX(f->import_alignment, 1))
-        return rdg_buffer_create(j->device, j->o.uncached ? RDG_MEMORY_UPLOAD : RDG_MEMORY_READBACK, bytes,
-                                 "staging", &s->staging, e);
-    s->memory = rdg_alloc_large(bytes);
-    if (!s->memory) return rdg_fail(e, RDG_E_NOMEM, "no memory for staging");
-    return rdg_buffer_import(j->device, s->memory, bytes, "staging", &s->staging, e);
-}
-
 static void make_slot(job *j, slot *s)
 {
     rdg_error e = {0};
     int queue = j->o.both_queues ? (int)((s - j->slots) % RDG_QUEUES) : 1;
-    rdg_err rc = make_staging(j, s, &e);
+    rdg_err rc = rdg_buffer_create(j->device, j->o.uncached ? RDG_MEMORY_UPLOAD : RDG_MEMORY_READBACK,
+                                   j->o.slot_bytes, "staging", &s->staging, &e);
     if (!rc) rc = rdg_list_create(j->device, queue, 0, "upload", &s->list, &e);
     pthread_mutex_lock(&j->mutex);
     if (!rc) queue_slot(j, s);
@@ -376,7 +362,6 @@ static void free_slots(void *ctx, int thread, int n_threads)
             continue; /* a device that hangs may still read it */
         rdg_list_destroy(j->slots[k].list);
         rdg_buffer_destroy(j->slots[k].staging);
-        rdg_free(j->slots[k].memory);
     }
 }
 

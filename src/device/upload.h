@@ -42,7 +42,6 @@ typedef struct rdg_upload_options {
     uint64_t share_bytes; /* of a slot, what one thread fills at a time: one row at least, the slot at most */
     int n_spare;          /* slots beyond those that all threads' shares fill: copies in flight */
     bool uncached;        /* staging in memory that the processor does not cache */
-    bool imported;        /* staging in memory of the process, where the device can take that */
     bool both_queues;     /* every second slot crosses by the queue that computes */
     rdg_upload_way way;   /* how files are read */
     bool skip_fill, skip_rewrite, skip_copy;

@@ -16,8 +16,6 @@ static const rdg_upload_options rows[] = {
     {.way = RDG_UPLOAD_FILE},
     {.way = RDG_UPLOAD_MAP},
     {.way = RDG_UPLOAD_FILE, .uncached = true},
-    {.imported = true},
-    {.imported = true, .n_spare = 8},
     {.both_queues = true},
     {.n_threads = 4},
     {.n_threads = 8},
@@ -46,7 +44,6 @@ static const rdg_upload_options rows[] = {
     {.skip_copy = true},
     {.skip_fill = true, .share_bytes = 4 * MIB},
     {.skip_fill = true},
-    {.skip_fill = true, .imported = true, .share_bytes = 4 * MIB},
     {.skip_fill = true, .both_queues = true},
     {.skip_fill = true, .slot_bytes = 2 * MIB, .share_bytes = 2 * MIB},
     {.skip_fill = true, .slot_bytes = 8 * MIB, .share_bytes = 8 * MIB},
@@ -68,12 +65,9 @@ static void print_row(const rdg_upload_options *o, result *r, int rounds)
     double median = rdg_median_sorted(s, (size_t)rounds);
     printf("%-4s %-8s %d queue%c  %2d threads  %2.0f MiB slots  %4.0f KiB shares  %3.0f MiB staging  %-12s "
            "%6.1f ms (%6.1f ... %6.1f)  %5.1f GB/s  (a thread: reads %5.1f ms, waits %5.1f)\n",
-           ways[o->way],
-           o->imported   ? "imported"
-           : o->uncached ? "uncached"
-                         : "cached",
-           o->both_queues ? 2 : 1, o->both_queues ? 's' : ' ', r->st.n_threads, (double)slot / MIB,
-           (double)share / KIB, (double)r->st.staging_bytes / MIB,
+           ways[o->way], o->uncached ? "uncached" : "cached", o->both_queues ? 2 : 1,
+           o->both_queues ? 's' : ' ', r->st.n_threads, (double)slot / MIB, (double)share / KIB,
+           (double)r->st.staging_bytes / MIB,
            o->skip_fill      ? "copy alone"
            : o->skip_rewrite ? "read alone"
            : o->skip_copy    ? "read + turn"

@@ -145,7 +145,6 @@ static void everything_arrives(const char *device)
         {.slot_bytes = SLOT, .n_threads = 3, .way = RDG_UPLOAD_FILE},
         {.slot_bytes = SLOT, .share_bytes = 1}, /* a row each */
         {.slot_bytes = 4 * SLOT, .share_bytes = SLOT, .n_spare = 1, .both_queues = true},
-        {.imported = true},
     };
     rdg_rng rng;
     rdg_rng_seed(&rng, seed + 1);
@@ -158,10 +157,8 @@ static void everything_arrives(const char *device)
             rdg_upload_options o = {.n_threads = 1 + (int)rdg_rng_below(&rng, N_THREADS),
                                     .slot_bytes = SLOT + rdg_rng_below(&rng, 5 * SLOT),
                                     .n_spare = 1 + (int)rdg_rng_below(&rng, 6),
-                                    .imported = rdg_rng_below(&rng, 2),
                                     .both_queues = rdg_rng_below(&rng, 2),
                                     .way = (rdg_upload_way)rdg_rng_below(&rng, 3)};
-            if (o.imported) o.slot_bytes = (o.slot_bytes + 4095) / 4096 * 4096;
             o.share_bytes = 1 + rdg_rng_below(&rng, i % 2 ? 2000 : o.slot_bytes);
             check_upload(&s, s.pool, &o);
         }
@@ -366,7 +363,6 @@ static void test_nth_call(void **state)
             rdg_error e = {0};
             rdg_upload_options o = {.slot_bytes = SLOT, .n_spare = 1, .way = RDG_UPLOAD_FASTER};
             o.share_bytes = nth % 4 < 2 ? SLOT : SLOT / 4;
-            o.imported = nth % 8 < 4;
             set_up(&s, "trace", true, 3);
             int64_t before = rdg_trace_calls(s.d);
             rdg_trace_fail_at(s.d, nth, codes[c]);
