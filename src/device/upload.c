@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum {
-    N_SPARE = 4,
+    N_SPARE = 2,
     MAX_COPIES = 512,         /* of a slot: models have rows of small tensors */
     BOUNCE_BYTES = 256 << 10, /* rows to be rewritten: what a core's cache holds */
     TIMEOUT_SECONDS = 120,
@@ -304,10 +304,9 @@ static rdg_err send(const job *j, slot *s, rdg_error *e)
 static void make_slot(job *j, slot *s)
 {
     rdg_error e = {0};
-    int queue = j->o.both_queues ? (int)((s - j->slots) % RDG_QUEUES) : 1;
     rdg_err rc = rdg_buffer_create(j->device, j->o.uncached ? RDG_MEMORY_UPLOAD : RDG_MEMORY_READBACK,
                                    j->o.slot_bytes, "staging", &s->staging, &e);
-    if (!rc) rc = rdg_list_create(j->device, queue, 0, "upload", &s->list, &e);
+    if (!rc) rc = rdg_list_create(j->device, 1, 0, "upload", &s->list, &e);
     pthread_mutex_lock(&j->mutex);
     if (!rc) queue_slot(j, s);
     keep_error(j, rc, &e);

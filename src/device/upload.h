@@ -30,7 +30,7 @@ typedef enum rdg_upload_way {
 
 enum {
     RDG_UPLOAD_THREADS = 12,
-    RDG_UPLOAD_SLOT_BYTES = 4 << 20, /* as long on the bus as several submits take */
+    RDG_UPLOAD_SLOT_BYTES = 8 << 20, /* as long on the bus as several submits take */
     RDG_UPLOAD_SHARE_BYTES = 1 << 20,
 };
 
@@ -42,7 +42,6 @@ typedef struct rdg_upload_options {
     uint64_t share_bytes; /* of a slot, what one thread fills at a time: one row at least, the slot at most */
     int n_spare;          /* slots beyond those that all threads' shares fill: copies in flight */
     bool uncached;        /* staging in memory that the processor does not cache */
-    bool both_queues;     /* every second slot crosses by the queue that computes */
     rdg_upload_way way;   /* how files are read */
     bool skip_fill, skip_rewrite, skip_copy;
 } rdg_upload_options;

@@ -8,7 +8,7 @@
 
 enum {
     MAX_REPEATS = 64,
-    COPY_SLOT_BYTES = 4 << 20, /* at least: shorter copies cross more slowly */
+    COPY_SLOT_BYTES = 8 << 20, /* at least: shorter copies cross more slowly */
 };
 
 rdg_err rdg_gpu_load_once(rdg_device *d, const rdg_plan *p, rdg_pool *pool, const rdg_upload_options *o,

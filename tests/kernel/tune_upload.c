@@ -16,37 +16,30 @@ static const rdg_upload_options rows[] = {
     {.way = RDG_UPLOAD_FILE},
     {.way = RDG_UPLOAD_MAP},
     {.way = RDG_UPLOAD_FILE, .uncached = true},
-    {.both_queues = true},
     {.n_threads = 4},
     {.n_threads = 8},
     {.n_threads = 16},
     {.share_bytes = 256 * KIB},
     {.share_bytes = 512 * KIB},
     {.share_bytes = 2 * MIB},
-    {.share_bytes = 4 * MIB}, /* a slot for each thread */
+    {.share_bytes = 8 * MIB}, /* a slot for each thread */
     {.n_spare = 1},
-    {.n_spare = 2},
     {.n_spare = 3},
-    {.n_spare = 6},
-    {.n_spare = 8},
-    {.slot_bytes = 2 * MIB},
-    {.slot_bytes = 2 * MIB, .n_spare = 8},
-    {.slot_bytes = 2 * MIB, .share_bytes = 512 * KIB},
-    {.slot_bytes = 2 * MIB, .share_bytes = 512 * KIB, .n_spare = 6},
-    {.slot_bytes = 8 * MIB, .n_spare = 2},
-    {.slot_bytes = 8 * MIB, .n_spare = 3},
+    {.n_spare = 4},
+    {.slot_bytes = 2 * MIB, .n_spare = 4},
+    {.slot_bytes = 4 * MIB, .n_spare = 2},
+    {.slot_bytes = 4 * MIB, .n_spare = 4},
+    {.slot_bytes = 16 * MIB},
     {.share_bytes = 512 * KIB, .n_spare = 2},
     {.share_bytes = 512 * KIB, .n_spare = 3},
     {.n_threads = 16, .share_bytes = 512 * KIB, .n_spare = 3},
     {.n_threads = 8, .share_bytes = 512 * KIB, .n_spare = 3},
-    {.slot_bytes = 2 * MIB, .n_spare = 8, .both_queues = true},
     {.skip_copy = true, .skip_rewrite = true},
     {.skip_copy = true},
-    {.skip_fill = true, .share_bytes = 4 * MIB},
+    {.skip_fill = true, .share_bytes = 8 * MIB},
     {.skip_fill = true},
-    {.skip_fill = true, .both_queues = true},
     {.skip_fill = true, .slot_bytes = 2 * MIB, .share_bytes = 2 * MIB},
-    {.skip_fill = true, .slot_bytes = 8 * MIB, .share_bytes = 8 * MIB},
+    {.skip_fill = true, .slot_bytes = 4 * MIB, .share_bytes = 4 * MIB},
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
@@ -63,11 +56,10 @@ static void print_row(const rdg_upload_options *o, result *r, int rounds)
     uint64_t share = o->share_bytes ? o->share_bytes : RDG_UPLOAD_SHARE_BYTES;
     rdg_sort_doubles(s, (size_t)rounds);
     double median = rdg_median_sorted(s, (size_t)rounds);
-    printf("%-4s %-8s %d queue%c  %2d threads  %2.0f MiB slots  %4.0f KiB shares  %3.0f MiB staging  %-12s "
+    printf("%-4s %-8s %2d threads  %2.0f MiB slots  %4.0f KiB shares  %3.0f MiB staging  %-12s "
            "%6.1f ms (%6.1f ... %6.1f)  %5.1f GB/s  (a thread: reads %5.1f ms, waits %5.1f)\n",
-           ways[o->way], o->uncached ? "uncached" : "cached", o->both_queues ? 2 : 1,
-           o->both_queues ? 's' : ' ', r->st.n_threads, (double)slot / MIB, (double)share / KIB,
-           (double)r->st.staging_bytes / MIB,
+           ways[o->way], o->uncached ? "uncached" : "cached", r->st.n_threads, (double)slot / MIB,
+           (double)share / KIB, (double)r->st.staging_bytes / MIB,
            o->skip_fill      ? "copy alone"
            : o->skip_rewrite ? "read alone"
            : o->skip_copy    ? "read + turn"

@@ -144,7 +144,7 @@ static void everything_arrives(const char *device)
         {.slot_bytes = SLOT + 100, .n_threads = 2, .way = RDG_UPLOAD_MAP},
         {.slot_bytes = SLOT, .n_threads = 3, .way = RDG_UPLOAD_FILE},
         {.slot_bytes = SLOT, .share_bytes = 1}, /* a row each */
-        {.slot_bytes = 4 * SLOT, .share_bytes = SLOT, .n_spare = 1, .both_queues = true},
+        {.slot_bytes = 4 * SLOT, .share_bytes = SLOT, .n_spare = 1},
     };
     rdg_rng rng;
     rdg_rng_seed(&rng, seed + 1);
@@ -157,7 +157,6 @@ static void everything_arrives(const char *device)
             rdg_upload_options o = {.n_threads = 1 + (int)rdg_rng_below(&rng, N_THREADS),
                                     .slot_bytes = SLOT + rdg_rng_below(&rng, 5 * SLOT),
                                     .n_spare = 1 + (int)rdg_rng_below(&rng, 6),
-                                    .both_queues = rdg_rng_below(&rng, 2),
                                     .way = (rdg_upload_way)rdg_rng_below(&rng, 3)};
             o.share_bytes = 1 + rdg_rng_below(&rng, i % 2 ? 2000 : o.slot_bytes);
             check_upload(&s, s.pool, &o);
