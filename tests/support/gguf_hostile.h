@@ -8,16 +8,17 @@
 enum { F32 = RDG_TYPE_F32, U8 = RDG_GGUF_UINT8, BOOL = RDG_GGUF_BOOL, STR = RDG_GGUF_STRING };
 
 /* A file of that version; one with that alignment and a tensor. */
-static inline void version(rdg_buf *b, uint32_t v)
+static inline void version(rdg_buf *b, uint64_t v)
 {
+    uint32_t word = (uint32_t)v;
     put_header(b, 0, 0);
-    memcpy(b->data + 4, &v, 4);
+    memcpy(b->data + 4, &word, 4);
 }
 
-static inline void alignment(rdg_buf *b, uint32_t v)
+static inline void alignment(rdg_buf *b, uint64_t v)
 {
     put_header(b, 1, 1);
-    put_kv_u32(b, "general.alignment", v);
+    put_kv_u32(b, "general.alignment", (uint32_t)v);
     put_tensor(b, "t", 1, 4, 0, F32, 0);
     put_data(b, 32, 16);
 }
@@ -40,12 +41,41 @@ static inline rdg_err parse_exact(const rdg_buf *b, rdg_gguf **g, void **block, 
     return rdg_gguf_parse(*block, b->len, g, e);
 }
 
+typedef struct one_tensor {
+    const char *name;
+    uint32_t n_dims;
+    uint64_t d0, d1;
+    uint32_t type;
+    uint64_t offset;
+} one_tensor;
+
 typedef struct hostile_row {
     const char *name; /* what the file does; published reports of the same trick are named beside it */
-    void (*build)(rdg_buf *b);
     rdg_err code;
     const char *part; /* of the message */
+    /* The file: of a builder, of one with a value, of a first word and zeros, or of one tensor. */
+    void (*build)(rdg_buf *b);
+    void (*of)(rdg_buf *b, uint64_t value);
+    uint64_t value;
+    const char *magic;
+    one_tensor tensor;
 } hostile_row;
+
+static inline void build_row(const hostile_row *r, rdg_buf *b)
+{
+    const one_tensor *t = &r->tensor;
+    if (r->build) {
+        r->build(b);
+    } else if (r->of) {
+        r->of(b, r->value);
+    } else if (r->magic) {
+        rdg_buf_puts(b, r->magic);
+        put_zeros(b, 40);
+    } else {
+        assert_non_null(t->name);
+        tensor(b, t->name, t->n_dims, t->d0, t->d1, t->type, t->offset);
+    }
+}
 
 static inline void refuse_rows(const hostile_row *rows, size_t n)
 {
@@ -55,7 +85,7 @@ static inline void refuse_rows(const hostile_row *rows, size_t n)
         void *block;
         rdg_buf b;
         rdg_buf_init(&b);
-        rows[i].build(&b);
+        build_row(&rows[i], &b);
         print_message("%s\n", rows[i].name);
         assert_error(parse_exact(&b, &g, &block, &e), rows[i].code, &e, rows[i].part);
         assert_null(g);

@@ -15,71 +15,11 @@ static void header_cut(rdg_buf *b)
     b->len--;
 }
 
-static void magic(rdg_buf *b, const char *m)
-{
-    rdg_buf_puts(b, m);
-    put_zeros(b, 40);
-}
-
-static void magic_unknown(rdg_buf *b)
-{
-    magic(b, "GGUX");
-}
-
-static void magic_ggml(rdg_buf *b)
-{
-    magic(b, "lmgg");
-}
-
-static void magic_ggmf(rdg_buf *b)
-{
-    magic(b, "fmgg");
-}
-
-static void magic_ggjt(rdg_buf *b)
-{
-    magic(b, "tjgg");
-}
-
-static void magic_ggla(rdg_buf *b)
-{
-    magic(b, "algg");
-}
-
-static void magic_zip(rdg_buf *b)
-{
-    magic(b, "PK\3\4");
-}
-
-static void magic_lfs(rdg_buf *b)
-{
-    magic(b, "version https://git-lfs.github.com/spec/v1");
-}
-
 static void magic_safetensors(rdg_buf *b)
 {
     put_u64(b, 64);
-    magic(b, "{\"a\":");
-}
-
-static void version_0(rdg_buf *b)
-{
-    version(b, 0);
-}
-
-static void version_1(rdg_buf *b)
-{
-    version(b, 1);
-}
-
-static void version_4(rdg_buf *b)
-{
-    version(b, 4);
-}
-
-static void big_endian(rdg_buf *b)
-{
-    version(b, 3u << 24);
+    rdg_buf_puts(b, "{\"a\":");
+    put_zeros(b, 40);
 }
 
 /* Counts that overflow an allocation */
@@ -129,21 +69,6 @@ static void key_length(rdg_buf *b, uint64_t n)
     put_zeros(b, 40);
 }
 
-static void key_length_wraps(rdg_buf *b)
-{
-    key_length(b, UINT64_MAX);
-}
-
-static void key_length_negative(rdg_buf *b)
-{
-    key_length(b, (uint64_t)INT64_MAX + 1);
-}
-
-static void key_length_1_gib(rdg_buf *b)
-{
-    key_length(b, 1 << 30);
-}
-
 static void key_empty(rdg_buf *b)
 {
     put_header(b, 0, 1);
@@ -166,21 +91,11 @@ static void key_twice(rdg_buf *b)
     put_kv_str(b, "dup", "x");
 }
 
-static void value_type(rdg_buf *b, uint32_t type)
+static void value_type(rdg_buf *b, uint64_t type)
 {
     put_header(b, 0, 1);
-    put_key(b, "k", type);
+    put_key(b, "k", (uint32_t)type);
     put_zeros(b, 16);
-}
-
-static void value_type_13(rdg_buf *b)
-{
-    value_type(b, 13);
-}
-
-static void value_type_max(rdg_buf *b)
-{
-    value_type(b, UINT32_MAX);
 }
 
 static void bool_2(rdg_buf *b)
@@ -210,21 +125,6 @@ static void string_length(rdg_buf *b, uint64_t n)
     put_key(b, "k", STR);
     put_u64(b, n);
     put_zeros(b, 100);
-}
-
-static void string_length_wraps(rdg_buf *b)
-{
-    string_length(b, UINT64_MAX);
-}
-
-static void string_length_wraps_position(rdg_buf *b)
-{
-    string_length(b, UINT64_MAX - 24 - 8 - 1 - 4 - 8 + 1);
-}
-
-static void string_length_1_gib(rdg_buf *b)
-{
-    string_length(b, 1 << 30);
 }
 
 static void array_nested(rdg_buf *b)
@@ -283,35 +183,10 @@ static void array_strings_lack(rdg_buf *b)
 /* Alignment
  * --------------------------------------------------------------------------------------------------- */
 
-static void alignment_0(rdg_buf *b)
-{
-    alignment(b, 0);
-}
-
-static void alignment_4(rdg_buf *b)
-{
-    alignment(b, 4);
-}
-
-static void alignment_24(rdg_buf *b)
-{
-    alignment(b, 24);
-}
-
-static void alignment_2_21(rdg_buf *b)
-{
-    alignment(b, 1 << 21);
-}
-
-static void alignment_2_31(rdg_buf *b)
-{
-    alignment(b, 1u << 31);
-}
-
-static void alignment_typed(rdg_buf *b, uint32_t type)
+static void alignment_typed(rdg_buf *b, uint64_t type)
 {
     put_header(b, 0, 1);
-    put_key(b, "general.alignment", type);
+    put_key(b, "general.alignment", (uint32_t)type);
     put_u64(b, 32);
 }
 
@@ -319,11 +194,6 @@ static void alignment_int32(rdg_buf *b)
 {
     alignment_typed(b, RDG_GGUF_INT32);
     b->len -= 4;
-}
-
-static void alignment_uint64(rdg_buf *b)
-{
-    alignment_typed(b, RDG_GGUF_UINT64);
 }
 
 static void alignment_string(rdg_buf *b)
@@ -345,64 +215,67 @@ static void split_in_memory(rdg_buf *b)
 }
 
 static const hostile_row rows[] = {
-    {"empty file", nothing, RDG_E_MALFORMED, "offset 0: a GGUF header has 24 bytes"},
-    {"header cut", header_cut, RDG_E_MALFORMED, "offset 0: a GGUF header has 24 bytes, the file 23"},
-    {"bad magic", magic_unknown, RDG_E_MALFORMED, "47 47 55 58"},
-    {"GGML", magic_ggml, RDG_E_UNSUPPORTED, "GGML"},
-    {"GGMF", magic_ggmf, RDG_E_UNSUPPORTED, "GGMF"},
-    {"GGJT", magic_ggjt, RDG_E_UNSUPPORTED, "GGJT"},
-    {"GGLA", magic_ggla, RDG_E_UNSUPPORTED, "GGLA"},
-    {"zip", magic_zip, RDG_E_UNSUPPORTED, "zip"},
-    {"Git LFS pointer", magic_lfs, RDG_E_UNSUPPORTED, "Git LFS"},
-    {"safetensors", magic_safetensors, RDG_E_UNSUPPORTED, "safetensors"},
-    {"version 0", version_0, RDG_E_UNSUPPORTED, "offset 4: GGUF version 0"},
-    {"version 1", version_1, RDG_E_UNSUPPORTED, "offset 4: GGUF version 1"},
-    {"version 4", version_4, RDG_E_UNSUPPORTED, "offset 4: GGUF version 4"},
-    {"big-endian", big_endian, RDG_E_UNSUPPORTED, "big-endian"},
-    {"n_kv * record overflows (CVE-2024-23605)", n_kv_overflow, RDG_E_MALFORMED, "offset 16"},
-    {"n_tensors * record overflows (CVE-2024-21836, CVE-2026-27940)", n_tensors_overflow, RDG_E_MALFORMED,
-     "offset 8"},
-    {"n_tensors negative", n_tensors_negative, RDG_E_MALFORMED, "offset 8"},
-    {"n_kv one too many", n_kv_one_too_many, RDG_E_MALFORMED, "key 1: the key needs 8 bytes"},
-    {"n_tensors one too many", n_tensors_one_too_many, RDG_E_MALFORMED, "tensor 1: the name needs 8 bytes"},
-    {"n_kv over the limit", n_kv_over_limit, RDG_E_LIMIT, "70000 keys"},
-    {"key length wraps (CVE-2024-23496)", key_length_wraps, RDG_E_MALFORMED,
-     "length of 18446744073709551615"},
-    {"key length as signed seek", key_length_negative, RDG_E_MALFORMED, "length of 9223372036854775808"},
-    {"key of 1 GiB in a small file", key_length_1_gib, RDG_E_MALFORMED, "length of 1073741824"},
-    {"key empty", key_empty, RDG_E_MALFORMED, "the key is empty"},
-    {"key too long", key_too_long, RDG_E_LIMIT, "65536 bytes"},
-    {"key twice", key_twice, RDG_E_MALFORMED, "key 'dup': the key appears twice"},
-    {"value type 13", value_type_13, RDG_E_MALFORMED, "key 'k': value type 13"},
-    {"value type 2^32-1", value_type_max, RDG_E_MALFORMED, "value type 4294967295"},
-    {"BOOL of 2", bool_2, RDG_E_MALFORMED, "BOOL value 2"},
-    {"BOOL of 255 in an array", bool_in_array, RDG_E_MALFORMED, "offset 51: key 'k': BOOL value 255"},
-    {"value cut", value_cut, RDG_E_MALFORMED, "the value needs 8 bytes, 7 are left"},
-    {"string length wraps (CVE-2024-23496)", string_length_wraps, RDG_E_MALFORMED,
-     "key 'k': a string has a length of"},
-    {"string length wraps the position", string_length_wraps_position, RDG_E_MALFORMED,
-     "key 'k': a string has a"},
-    {"string of 1 GiB in a small file", string_length_1_gib, RDG_E_MALFORMED, "length of 1073741824"},
-    {"array of arrays", array_nested, RDG_E_UNSUPPORTED, "an array of arrays"},
-    {"array element type 13", array_element_type, RDG_E_MALFORMED, "array element type 13"},
-    {"array bytes wrap (CVE-2024-21825)", array_bytes_wrap, RDG_E_MALFORMED, "UINT64 elements does not fit"},
-    {"array of strings wraps", array_strings_wrap, RDG_E_MALFORMED, "STRING elements does not fit"},
-    {"array of 2^63 elements", array_count_2_63, RDG_E_MALFORMED, "UINT8 elements does not fit"},
-    {"array of 1 GiB in a small file", array_count_1_gib, RDG_E_MALFORMED, "UINT8 elements does not fit"},
-    {"array of 2^30 strings in a small file", array_strings_1_gib, RDG_E_MALFORMED,
-     "STRING elements does not fit"},
-    {"array of strings lacks the last", array_strings_lack, RDG_E_MALFORMED,
-     "a string has a length of 1 bytes, 0"},
-    {"alignment 0", alignment_0, RDG_E_MALFORMED, "'general.alignment': an alignment of 0"},
-    {"alignment 4", alignment_4, RDG_E_MALFORMED, "an alignment of 4,"},
-    {"alignment 24", alignment_24, RDG_E_MALFORMED, "an alignment of 24"},
-    {"alignment 2^21", alignment_2_21, RDG_E_MALFORMED, "an alignment of 2097152"},
-    {"alignment 2^31", alignment_2_31, RDG_E_MALFORMED, "an alignment of 2147483648"},
-    {"alignment INT32", alignment_int32, RDG_E_MALFORMED, "type INT32, it must be UINT32"},
-    {"alignment UINT64", alignment_uint64, RDG_E_MALFORMED, "type UINT64"},
-    {"alignment STRING", alignment_string, RDG_E_MALFORMED, "type STRING"},
-    {"alignment ARRAY", alignment_array, RDG_E_MALFORMED, "type ARRAY"},
-    {"a part of a split model in memory", split_in_memory, RDG_E_UNSUPPORTED, "open the file"},
+    {"empty file", RDG_E_MALFORMED, "offset 0: a GGUF header has 24 bytes", nothing},
+    {"header cut", RDG_E_MALFORMED, "offset 0: a GGUF header has 24 bytes, the file 23", header_cut},
+    {"bad magic", RDG_E_MALFORMED, "47 47 55 58", .magic = "GGUX"},
+    {"GGML", RDG_E_UNSUPPORTED, "GGML", .magic = "lmgg"},
+    {"GGMF", RDG_E_UNSUPPORTED, "GGMF", .magic = "fmgg"},
+    {"GGJT", RDG_E_UNSUPPORTED, "GGJT", .magic = "tjgg"},
+    {"GGLA", RDG_E_UNSUPPORTED, "GGLA", .magic = "algg"},
+    {"zip", RDG_E_UNSUPPORTED, "zip", .magic = "PK\3\4"},
+    {"Git LFS pointer", RDG_E_UNSUPPORTED, "Git LFS", .magic = "version https://git-lfs.github.com/spec/v1"},
+    {"safetensors", RDG_E_UNSUPPORTED, "safetensors", magic_safetensors},
+    {"version 0", RDG_E_UNSUPPORTED, "offset 4: GGUF version 0", .of = version, .value = 0},
+    {"version 1", RDG_E_UNSUPPORTED, "offset 4: GGUF version 1", .of = version, .value = 1},
+    {"version 4", RDG_E_UNSUPPORTED, "offset 4: GGUF version 4", .of = version, .value = 4},
+    {"big-endian", RDG_E_UNSUPPORTED, "big-endian", .of = version, .value = 3u << 24},
+    {"n_kv * record overflows (CVE-2024-23605)", RDG_E_MALFORMED, "offset 16", n_kv_overflow},
+    {"n_tensors * record overflows (CVE-2024-21836, CVE-2026-27940)", RDG_E_MALFORMED, "offset 8",
+     n_tensors_overflow},
+    {"n_tensors negative", RDG_E_MALFORMED, "offset 8", n_tensors_negative},
+    {"n_kv one too many", RDG_E_MALFORMED, "key 1: the key needs 8 bytes", n_kv_one_too_many},
+    {"n_tensors one too many", RDG_E_MALFORMED, "tensor 1: the name needs 8 bytes", n_tensors_one_too_many},
+    {"n_kv over the limit", RDG_E_LIMIT, "70000 keys", n_kv_over_limit},
+    {"key length wraps (CVE-2024-23496)", RDG_E_MALFORMED, "length of 18446744073709551615", .of = key_length,
+     .value = UINT64_MAX},
+    {"key length as signed seek", RDG_E_MALFORMED, "length of 9223372036854775808", .of = key_length,
+     .value = (uint64_t)INT64_MAX + 1},
+    {"key of 1 GiB in a small file", RDG_E_MALFORMED, "length of 1073741824", .of = key_length,
+     .value = 1 << 30},
+    {"key empty", RDG_E_MALFORMED, "the key is empty", key_empty},
+    {"key too long", RDG_E_LIMIT, "65536 bytes", key_too_long},
+    {"key twice", RDG_E_MALFORMED, "key 'dup': the key appears twice", key_twice},
+    {"value type 13", RDG_E_MALFORMED, "key 'k': value type 13", .of = value_type, .value = 13},
+    {"value type 2^32-1", RDG_E_MALFORMED, "value type 4294967295", .of = value_type, .value = UINT32_MAX},
+    {"BOOL of 2", RDG_E_MALFORMED, "BOOL value 2", bool_2},
+    {"BOOL of 255 in an array", RDG_E_MALFORMED, "offset 51: key 'k': BOOL value 255", bool_in_array},
+    {"value cut", RDG_E_MALFORMED, "the value needs 8 bytes, 7 are left", value_cut},
+    {"string length wraps (CVE-2024-23496)", RDG_E_MALFORMED, "key 'k': a string has a length of",
+     .of = string_length, .value = UINT64_MAX},
+    {"string length wraps the position", RDG_E_MALFORMED, "key 'k': a string has a", .of = string_length,
+     .value = UINT64_MAX - 24 - 8 - 1 - 4 - 8 + 1},
+    {"string of 1 GiB in a small file", RDG_E_MALFORMED, "length of 1073741824", .of = string_length,
+     .value = 1 << 30},
+    {"array of arrays", RDG_E_UNSUPPORTED, "an array of arrays", array_nested},
+    {"array element type 13", RDG_E_MALFORMED, "array element type 13", array_element_type},
+    {"array bytes wrap (CVE-2024-21825)", RDG_E_MALFORMED, "UINT64 elements does not fit", array_bytes_wrap},
+    {"array of strings wraps", RDG_E_MALFORMED, "STRING elements does not fit", array_strings_wrap},
+    {"array of 2^63 elements", RDG_E_MALFORMED, "UINT8 elements does not fit", array_count_2_63},
+    {"array of 1 GiB in a small file", RDG_E_MALFORMED, "UINT8 elements does not fit", array_count_1_gib},
+    {"array of 2^30 strings in a small file", RDG_E_MALFORMED, "STRING elements does not fit",
+     array_strings_1_gib},
+    {"array of strings lacks the last", RDG_E_MALFORMED, "a string has a length of 1 bytes, 0",
+     array_strings_lack},
+    {"alignment 0", RDG_E_MALFORMED, "'general.alignment': an alignment of 0", .of = alignment, .value = 0},
+    {"alignment 4", RDG_E_MALFORMED, "an alignment of 4,", .of = alignment, .value = 4},
+    {"alignment 24", RDG_E_MALFORMED, "an alignment of 24", .of = alignment, .value = 24},
+    {"alignment 2^21", RDG_E_MALFORMED, "an alignment of 2097152", .of = alignment, .value = 1 << 21},
+    {"alignment 2^31", RDG_E_MALFORMED, "an alignment of 2147483648", .of = alignment, .value = 1u << 31},
+    {"alignment INT32", RDG_E_MALFORMED, "type INT32, it must be UINT32", alignment_int32},
+    {"alignment UINT64", RDG_E_MALFORMED, "type UINT64", .of = alignment_typed, .value = RDG_GGUF_UINT64},
+    {"alignment STRING", RDG_E_MALFORMED, "type STRING", alignment_string},
+    {"alignment ARRAY", RDG_E_MALFORMED, "type ARRAY", alignment_array},
+    {"a part of a split model in memory", RDG_E_UNSUPPORTED, "open the file", split_in_memory},
 };
 
 static void test_rows(void **state)
