@@ -1,11 +1,10 @@
 /* base: half conversions exhaustively, buffers and arenas at their limits, output files that appear whole or
  * not at all, the pool's barrier under many rounds. */
-#include "base/clock.h"
+#include "../support/random.h"
 #include "base/file.h"
 #include "base/half.h"
 #include "base/mem.h"
 #include "base/pool.h"
-#include "base/rng.h"
 #include "base/sort.h"
 
 #include <math.h>
@@ -135,9 +134,7 @@ static void output_in_pieces_is_the_same(void **state)
     rdg_error e = {0};
     rdg_out o;
     rdg_rng rng;
-    const uint64_t seed = (uint64_t)rdg_clock_ns();
-    print_message("seed %llu\n", (unsigned long long)seed);
-    rdg_rng_seed(&rng, seed);
+    seed_fresh(&rng);
     unsigned char *want = rdg_alloc(BYTES + 1);
     assert_non_null(want);
     for (size_t i = 0; i < BYTES; i++) want[i] = (unsigned char)rdg_rng_next(&rng);

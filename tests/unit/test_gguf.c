@@ -1,28 +1,13 @@
 /* GGUF files: what the writer writes, the reader reads. */
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/rng.h"
 
-#include "../support/support.h"
+#include "../support/random.h"
+#include "../support/temp_dir.h"
 #include <ridge/gguf.h>
 
 #include <math.h>
 #include <unistd.h>
-
-static char dir[] = "/tmp/ridge-gguf-XXXXXX";
-
-static int make_dir(void **state)
-{
-    (void)state;
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    return rmdir(dir); /* fails when a test left a file behind */
-}
 
 static void assert_str(rdg_str s, const char *expected)
 {
@@ -193,11 +178,10 @@ static void check_tensors(const rdg_gguf *g, uint64_t seed)
 
 static void round_trip(uint32_t alignment)
 {
-    uint64_t bytes, seed = (uint64_t)rdg_clock_ns();
+    uint64_t bytes, seed = fresh_seed();
     rdg_gguf *g;
     rdg_error e;
     char *path = rdg_path_join(dir, "model.gguf");
-    print_message("seed %llu\n", (unsigned long long)seed);
     write_model(path, alignment, 0, seed, &bytes);
     assert_ok(rdg_gguf_open(path, NULL, &g, &e), &e);
     assert_int_equal(rdg_gguf_version(g), 3);
@@ -225,12 +209,11 @@ static void test_round_trip(void **state)
 static void test_split(void **state)
 {
     (void)state;
-    uint64_t bytes, seed = (uint64_t)rdg_clock_ns();
+    uint64_t bytes, seed = fresh_seed();
     char *path = rdg_path_join(dir, "big.gguf"), *first = NULL;
     int n_parts = 0;
     rdg_gguf *g;
     rdg_error e;
-    print_message("seed %llu\n", (unsigned long long)seed);
     write_model(path, 64, 900, seed, &bytes);
     for (int n = 1; n < 10 && n_parts == 0; n++) {
         rdg_free(first);

@@ -1,25 +1,12 @@
 /* GGUF on disk: sparse files with room for every lie, what is no file, bytes that belong to nothing, and
  * split models whose parts do not fit. */
 #include "../support/gguf_hostile.h"
+#include "../support/temp_dir.h"
 #include "base/file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static char dir[] = "/tmp/ridge-hostile-XXXXXX";
-
-static int make_dir(void **state)
-{
-    (void)state;
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    return rmdir(dir); /* fails when a test left a file behind */
-}
 
 static char *in_dir(const char *name)
 {

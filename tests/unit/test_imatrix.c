@@ -1,27 +1,12 @@
 /* Importance matrices: sums, both file forms, and files that lie. */
-#include "../support/support.h"
+#include "../support/random.h"
+#include "../support/temp_dir.h"
 #include <ridge/imatrix.h>
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/rng.h"
 
 #include <math.h>
 #include <unistd.h>
-
-static char dir[] = "/tmp/ridge-imatrix-XXXXXX";
-
-static int make_dir(void **state)
-{
-    (void)state;
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    return rmdir(dir); /* fails when a test left a file behind */
-}
 
 static void test_add(void **state)
 {
@@ -72,13 +57,11 @@ static void test_round_trip(void **state)
 {
     (void)state;
     enum { N = 40 };
-    uint64_t seed = (uint64_t)rdg_clock_ns();
     rdg_imatrix *m, *back;
     rdg_error e;
     rdg_rng rng;
     char *path = rdg_path_join(dir, "imatrix.gguf");
-    print_message("seed %llu\n", (unsigned long long)seed);
-    rdg_rng_seed(&rng, seed);
+    seed_fresh(&rng);
     assert_ok(rdg_imatrix_create(&m, &e), &e);
     for (int i = 0; i < N; i++) {
         float sums[15 * 4], counts[4];

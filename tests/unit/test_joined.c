@@ -1,11 +1,9 @@
 /* Products of one input that run as one: the same bits as each on its own, with any number of threads and
  * weights of several formats. Once with made-up calls, once in a whole model, where the executor decides what
  * to join (and does not when it is asked for times). */
-#include "../support/support.h"
-#include "base/clock.h"
+#include "../support/random.h"
 #include "base/cpu.h"
 #include "base/mem.h"
-#include "base/rng.h"
 #include "engine/model_internal.h"
 #include "ops/cpu_run.h"
 #include "ops/matmul/matmul.h"
@@ -24,10 +22,8 @@ static rdg_rng rng;
 
 static int setup(void **state)
 {
-    uint64_t seed = (uint64_t)rdg_clock_ns();
     (void)state;
-    print_message("seed %llu\n", (unsigned long long)seed);
-    rdg_rng_seed(&rng, seed);
+    seed_fresh(&rng);
     return 0;
 }
 

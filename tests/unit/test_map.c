@@ -1,6 +1,5 @@
-#include "base/clock.h"
+#include "../support/random.h"
 #include "base/map.h"
-#include "base/rng.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,9 +36,7 @@ static void test_many(void **state)
     (void)state;
     enum { N = 50000 };
     rdg_rng rng;
-    uint64_t seed = (uint64_t)rdg_clock_ns();
-    print_message("seed %llu\n", (unsigned long long)seed);
-    rdg_rng_seed(&rng, seed);
+    seed_fresh(&rng);
     char(*keys)[12] = rdg_alloc_array(N, sizeof *keys);
     uint64_t *ints = rdg_alloc_array(N, sizeof *ints);
     assert_non_null(keys);

@@ -1,10 +1,8 @@
 /* The operations' table: contracts refuse what they must, costs are exact, selection follows the table, the
  * CPU runner hands out every item once. */
-#include "../support/support.h"
-#include "base/clock.h"
+#include "../support/random.h"
 #include "base/cpu.h"
 #include "base/mem.h"
-#include "base/rng.h"
 #include "ops/act/act.h"
 #include "ops/add/add.h"
 #include "ops/attention/attention.h"
@@ -263,11 +261,9 @@ static void test_cpu_run(void **state)
 static void test_math(void **state)
 {
     double worst_exp = 0, worst_tanh = 0;
-    uint64_t seed = (uint64_t)rdg_clock_ns();
     rdg_rng rng;
     (void)state;
-    print_message("seed %llu\n", (unsigned long long)seed);
-    rdg_rng_seed(&rng, seed);
+    seed_fresh(&rng);
     for (int i = 0; i < 200000; i++) {
         double x = (rdg_rng_uniform(&rng) - 0.5) * (i % 2 ? 1400.0 : 4.0),
                t = x * pow(10.0, -(double)(i % 9));
@@ -403,13 +399,11 @@ static void test_large_activations_leave_the_others_their_bits(void **state)
                  {&rdg_op_matvec, "columns=512,rows=9,tokens=7", RDG_MATMUL_X},
                  {&rdg_op_matmul, "columns=800,rows=40,tokens=15", RDG_MATMUL_X},
                  {&rdg_op_experts, "columns=512,rows=33,experts=4,used=2,tokens=3", RDG_EXPERTS_X}};
-    uint64_t seed = (uint64_t)rdg_clock_ns();
     rdg_rng rng;
     rdg_error e;
     rdg_pool *pool;
     (void)state;
-    print_message("seed %llu\n", (unsigned long long)seed);
-    rdg_rng_seed(&rng, seed);
+    seed_fresh(&rng);
     assert_ok(rdg_pool_create(2, &pool, &e), &e);
     for (int c = 0; c < RDG_COUNTOF(calls); c++)
         for (int t = 0; t < RDG_COUNTOF(types); t++) {

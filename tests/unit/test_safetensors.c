@@ -1,24 +1,11 @@
 /* safetensors files and folders: what is legal is read, what is not is refused with a reason. */
 #include "../support/support.h"
+#include "../support/temp_dir.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "format/safetensors.h"
 
 #include <unistd.h>
-
-static char dir[] = "/tmp/ridge-safetensors-XXXXXX";
-
-static int make_dir(void **state)
-{
-    (void)state;
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    return rmdir(dir); /* fails when a test left a file behind */
-}
 
 /* The file with this header and so many bytes of data, whose values count up. */
 static unsigned char *build(const char *header, size_t data_bytes, size_t *bytes)

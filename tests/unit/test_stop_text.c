@@ -1,8 +1,6 @@
 /* A stop text in a stream that comes in any pieces. */
-#include "../support/support.h"
+#include "../support/random.h"
 #include "../../cli/stop_text.h"
-#include "base/clock.h"
-#include "base/rng.h"
 
 static void collect(void *user, const char *text, size_t n)
 {
@@ -45,9 +43,7 @@ static void a_text_ends_where_it_should(void **state)
         {"", "a", "a", 0},
     };
     rdg_rng rng;
-    uint64_t seed = (uint64_t)rdg_clock_ns();
-    print_message("seed %llu\n", (unsigned long long)seed);
-    rdg_rng_seed(&rng, seed);
+    seed_fresh(&rng);
     for (int i = 0; i < RDG_COUNTOF(cases) * 50; i++) {
         int k = i % RDG_COUNTOF(cases);
         rdg_buf out;

@@ -1,7 +1,5 @@
 /* The parts of the tokenizer, each against a slow and simple version of itself. */
-#include "../support/support.h"
-#include "base/clock.h"
-#include "base/rng.h"
+#include "../support/random.h"
 #include "format/tokenizer_json.h"
 #include "text/bpe.h"
 #include "text/pretokenizer.h"
@@ -13,10 +11,8 @@ static rdg_rng rng;
 
 static int setup(void **state)
 {
-    uint64_t seed = (uint64_t)rdg_clock_ns();
     (void)state;
-    print_message("seed %llu\n", (unsigned long long)seed);
-    rdg_rng_seed(&rng, seed);
+    seed_fresh(&rng);
     return 0;
 }
 

@@ -1,8 +1,6 @@
 /* Busy and idle time from spans with known answers, and from random ones against a picture of every
  * nanosecond. */
-#include "../support/support.h"
-#include "base/clock.h"
-#include "base/rng.h"
+#include "../support/random.h"
 #include "profile/timeline.h"
 
 typedef struct times {
@@ -103,9 +101,7 @@ static void random_steps(void **state)
     enum { STEPS = 6, SPANS = 40, END = 8192 };
     static char busy[END];
     rdg_rng rng;
-    uint64_t seed = (uint64_t)rdg_clock_ns();
-    print_message("seed %llu\n", (unsigned long long)seed);
-    rdg_rng_seed(&rng, seed);
+    seed_fresh(&rng);
     for (int round = 0; round < 50; round++) {
         rdg_timeline t = {0};
         rdg_timeline_summary s;

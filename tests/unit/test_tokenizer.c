@@ -1,9 +1,7 @@
 /* The tokenizer against ids from the models' own tokenizers, and what must hold for any text. */
-#include "../support/support.h"
-#include "base/clock.h"
+#include "../support/random.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/rng.h"
 #include "convert/vocab.h"
 #include "text/special.h"
 #include <ridge/tokenizer.h>
@@ -232,10 +230,8 @@ static void test_round_trip(void **state)
 {
     static const char *const names[] = {"gpt-2", "phi-3"};
     rdg_rng rng;
-    uint64_t seed = (uint64_t)rdg_clock_ns();
     (void)state;
-    print_message("seed %llu\n", (unsigned long long)seed);
-    rdg_rng_seed(&rng, seed);
+    seed_fresh(&rng);
     for (size_t m = 0; m < 2; m++) {
         snprintf(path, sizeof path, DATA "/%s.gguf", names[m]);
         rdg_tokenizer *t = open_tokenizer(path);
@@ -449,9 +445,7 @@ static void test_spans(void **state)
     } vocabularies[] = {{"phi-3", "<|user|>"}, {"gpt-2", "<|endoftext|>"}, {"bert-bge", "[SEP]"}};
     (void)state;
     rdg_rng rng;
-    uint64_t seed = (uint64_t)rdg_clock_ns();
-    print_message("seed %llu\n", (unsigned long long)seed);
-    rdg_rng_seed(&rng, seed);
+    seed_fresh(&rng);
     for (int i = 0; i < RDG_COUNTOF(vocabularies); i++) {
         rdg_error e = {0};
         rendering r = {0};

@@ -1,9 +1,7 @@
 /* The deep check finds one bad scale of every block type, wherever it is, and nothing else. */
-#include "../support/support.h"
+#include "../support/random.h"
 #include "../support/gguf_build.h"
-#include "base/clock.h"
 #include "base/file.h"
-#include "base/rng.h"
 #include "format/verify.h"
 
 #include <unistd.h>
@@ -79,12 +77,10 @@ static void test_blocks(void **state)
     (void)state;
     enum { N = 613 }; /* more than two stretches of the check's inner loop, and no multiple */
     static unsigned char p[N * 292 + 1];
-    uint64_t seed = (uint64_t)rdg_clock_ns();
     rdg_rng r;
     int64_t first;
     bool covered[RDG_TYPE_COUNT] = {false};
-    print_message("seed %llu\n", (unsigned long long)seed);
-    rdg_rng_seed(&r, seed);
+    seed_fresh(&r);
     for (int k = 0; k < RDG_COUNTOF(bad_scales); k++) {
         rdg_type type = bad_scales[k].type;
         int64_t block = rdg_type_block_bytes(type), at = (int64_t)rdg_rng_below(&r, N);
