@@ -231,8 +231,9 @@ static rdg_err write_all(rdg_out *o, const unsigned char *p, size_t n, rdg_error
     return RDG_OK;
 }
 
-static rdg_err out_flush(rdg_out *o, rdg_error *e)
+rdg_err rdg_out_flush(rdg_out *o, rdg_error *e)
 {
+    if (o->failed) return rdg_fail(e, o->failed, "writing '%s' has failed before", o->path ? o->path : "?");
     size_t n = o->buffered;
     o->buffered = 0;
     return write_all(o, o->buffer, n, e);
@@ -251,7 +252,7 @@ rdg_err rdg_out_write(rdg_out *o, const void *data, size_t n, rdg_error *e)
         } else {
             memcpy(o->buffer + o->buffered, p, part);
             o->buffered += part;
-            if (part == room) err = out_flush(o, e);
+            if (part == room) err = rdg_out_flush(o, e);
         }
         if (err) return err;
     }
@@ -277,7 +278,7 @@ rdg_err rdg_out_patch(rdg_out *o, uint64_t offset, const void *data, size_t n, r
     if (offset > o->position || n > o->position - offset)
         return rdg_fail(e, RDG_E_INTERNAL, "patch of '%s' at %llu is past what was written", o->path,
                         (unsigned long long)offset);
-    rdg_err err = out_flush(o, e);
+    rdg_err err = rdg_out_flush(o, e);
     if (err) return err;
     while (n) {
         ssize_t w = pwrite(o->fd, p, n, (off_t)offset);
@@ -294,7 +295,7 @@ rdg_err rdg_out_commit(rdg_out *o, rdg_error *e)
 {
     rdg_err err = RDG_OK;
     if (o->failed) return rdg_fail(e, o->failed, "writing '%s' has failed before", o->path);
-    if ((err = out_flush(o, e))) return err;
+    if ((err = rdg_out_flush(o, e))) return err;
     if (fsync(o->fd) != 0 && errno != EINVAL)
         return o->failed = rdg_fail_errno(e, RDG_E_IO, errno, "cannot sync '%s'", o->path);
     int rc = close(o->fd);

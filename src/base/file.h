@@ -54,6 +54,7 @@ rdg_err rdg_out_write(rdg_out *o, const void *data, size_t n, rdg_error *e);
 rdg_err rdg_out_zeros(rdg_out *o, size_t n, rdg_error *e);
 /* Overwrite n bytes at an offset that has been written already. */
 rdg_err rdg_out_patch(rdg_out *o, uint64_t offset, const void *data, size_t n, rdg_error *e);
+rdg_err rdg_out_flush(rdg_out *o, rdg_error *e);  /* all so far is in the temporary file */
 rdg_err rdg_out_commit(rdg_out *o, rdg_error *e); /* flush, fsync, rename, close */
 void rdg_out_close(rdg_out *o); /* idempotent; removes the temporary file if not committed */
 

@@ -5,12 +5,12 @@
 #include "convert/stream.h"
 #include "convert/vocab.h"
 #include "base/clock.h"
+#include "format/gguf.h"
 #include "model/arch.h"
 #include "quant/checksum.h"
 #include "quant/recipe.h"
 #include <ridge/convert.h>
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,6 @@ typedef struct conversion {
     rdg_buf checksums;
     rdg_gguf_writer *writer;
     rdg_pool *pool;
-    char *checked_path; /* where the output stands until it is proven */
     const char *out;
 } conversion;
 
@@ -195,13 +194,45 @@ static rdg_err convert_vocab(conversion *cv, rdg_error *e)
     return err;
 }
 
+/* The written file, read back: hyper-parameters in range, every tensor there and of the shape that the model
+ * needs. */
+static rdg_err prove(void *user, const char *path, rdg_error *e)
+{
+    (void)user;
+    rdg_gguf *g = NULL;
+    rdg_plan *plan = NULL;
+    const rdg_arch *arch;
+    rdg_hparams *h = rdg_alloc(sizeof *h);
+    if (!h) return rdg_fail(e, RDG_E_NOMEM, "no memory for hyper-parameters");
+    rdg_err err = rdg_gguf_open(path, NULL, &g, e);
+    if (!err) err = rdg_hparams_read(g, &arch, h, e);
+    rdg_plan_options o = {.n_tokens = 1,
+                          .n_outputs = 1,
+                          .n_ctx = 1,
+                          .n_batch = 1,
+                          .kv_type_k = RDG_TYPE_F32,
+                          .kv_type_v = RDG_TYPE_F32,
+                          .embeddings = !h->causal};
+    if (!err) err = rdg_plan_create(g, &o, &plan, e);
+    if (!err) {
+        arch->build(plan, h);
+        err = rdg_plan_finish(plan, false, e);
+    }
+    if (err) rdg_fail_prefix(e, err, "the converted model would not load");
+    rdg_plan_destroy(plan);
+    rdg_gguf_close(g);
+    rdg_free(h);
+    return err;
+}
+
 static rdg_err prepare(conversion *cv, rdg_error *e)
 {
     rdg_hf *c = &cv->hf;
     rdg_err err = rdg_hf_open(c, c->dir, cv->p->log, e);
     if (err) return err;
     if ((err = rdg_safetensors_open(c->dir, cv->p->log, &cv->source, e))) return err;
-    if ((err = rdg_gguf_writer_create(cv->checked_path, &cv->writer, e))) return err;
+    if ((err = rdg_gguf_writer_create(cv->out, &cv->writer, e))) return err;
+    rdg_gguf_writer_set_check(cv->writer, prove, NULL);
     c->writer = cv->writer;
     rdg_gguf_set_str(cv->writer, "general.architecture", c->cls->arch);
     rdg_gguf_set_str(cv->writer, "general.type", "model");
@@ -276,36 +307,6 @@ static rdg_err write_data(conversion *cv, rdg_convert_result *r, rdg_error *e)
     return err;
 }
 
-/* The written file, read back: hyper-parameters in range, every tensor there and of the shape that the model
- * needs. */
-static rdg_err prove(const conversion *cv, rdg_error *e)
-{
-    rdg_gguf *g = NULL;
-    rdg_plan *plan = NULL;
-    const rdg_arch *arch;
-    rdg_hparams *h = rdg_alloc(sizeof *h);
-    if (!h) return rdg_fail(e, RDG_E_NOMEM, "no memory for hyper-parameters");
-    rdg_err err = rdg_gguf_open(cv->checked_path, NULL, &g, e);
-    if (!err) err = rdg_hparams_read(g, &arch, h, e);
-    rdg_plan_options o = {.n_tokens = 1,
-                          .n_outputs = 1,
-                          .n_ctx = 1,
-                          .n_batch = 1,
-                          .kv_type_k = RDG_TYPE_F32,
-                          .kv_type_v = RDG_TYPE_F32,
-                          .embeddings = !h->causal};
-    if (!err) err = rdg_plan_create(g, &o, &plan, e);
-    if (!err) {
-        arch->build(plan, h);
-        err = rdg_plan_finish(plan, false, e);
-    }
-    if (err) rdg_fail_prefix(e, err, "the converted model would not load");
-    rdg_plan_destroy(plan);
-    rdg_gguf_close(g);
-    rdg_free(h);
-    return err;
-}
-
 /* ----------------------------------------------------------------------------------------------------------------
  */
 
@@ -316,16 +317,7 @@ static rdg_err run(conversion *cv, rdg_convert_result *r, rdg_error *e)
     if (err) return err;
     snprintf(r->architecture, sizeof r->architecture, "%s", cv->hf.cls->arch);
     if ((err = rdg_pool_create(cv->p->n_threads > 0 ? cv->p->n_threads : 1, &cv->pool, e))) return err;
-    if ((err = write_data(cv, r, e))) return err;
-    if ((err = prove(cv, e))) {
-        remove(cv->checked_path);
-        return err;
-    }
-    if (rename(cv->checked_path, cv->out) != 0) {
-        err = rdg_fail_errno(e, RDG_E_IO, errno, "cannot rename '%s' to '%s'", cv->checked_path, cv->out);
-        remove(cv->checked_path);
-    }
-    return err;
+    return write_data(cv, r, e);
 }
 
 rdg_err rdg_convert(const char *dir, const char *out, const rdg_convert_params *p, rdg_convert_result *r,
@@ -338,8 +330,6 @@ rdg_err rdg_convert(const char *dir, const char *out, const rdg_convert_params *
     memset(r, 0, sizeof *r);
     cv.hf.dir = dir;
     rdg_buf_init(&cv.checksums);
-    cv.checked_path = rdg_format("%s.unchecked", out);
-    if (!cv.checked_path) return rdg_fail(e, RDG_E_NOMEM, "no memory for a path");
     rdg_err err = run(&cv, r, e);
     r->seconds = rdg_clock_seconds() - start;
     if (r != &unused) { /* warnings change hands */
@@ -355,7 +345,6 @@ rdg_err rdg_convert(const char *dir, const char *out, const rdg_convert_params *
     rdg_hf_outputs_finish(&cv.outputs);
     rdg_safetensors_close(cv.source);
     rdg_hf_close(&cv.hf);
-    rdg_free(cv.checked_path);
     return err;
 }
 

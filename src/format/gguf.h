@@ -41,6 +41,11 @@ bool rdg_gguf_alignment_valid(uint32_t alignment);
 bool rdg_gguf_tensor_size(rdg_type type, int n_dims, const int64_t *dim, uint64_t *n_elements,
                           uint64_t *bytes, char *why, size_t why_bytes);
 
+/* What finish asks before the file gets its name: it lies complete at `path`, and an error leaves no file.
+ * For output that is not split. */
+typedef rdg_err rdg_gguf_check(void *user, const char *path, rdg_error *e);
+void rdg_gguf_writer_set_check(rdg_gguf_writer *w, rdg_gguf_check *check, void *user);
+
 typedef struct rdg_gguf_part {
     char *path;  /* NULL if parsed from memory */
     rdg_map map; /* unmapped (fd -1) if parsed from memory */

@@ -47,7 +47,9 @@ struct rdg_gguf_writer {
     int n_parts;
     int64_t current;        /* tensor whose data comes next */
     uint64_t current_bytes; /* of it, written so far */
-    rdg_error failed;       /* the first error; code 0 = none */
+    rdg_gguf_check *check;  /* NULL: nothing is asked before the file gets its name */
+    void *check_user;
+    rdg_error failed; /* the first error; code 0 = none */
 };
 
 /* Keeps the first error. */
@@ -564,10 +566,23 @@ rdg_err rdg_gguf_write_data(rdg_gguf_writer *w, const void *data, size_t n, rdg_
     return report(w, e);
 }
 
+void rdg_gguf_writer_set_check(rdg_gguf_writer *w, rdg_gguf_check *check, void *user)
+{
+    w->check = check;
+    w->check_user = user;
+}
+
 /* The parts' names appear one after the other; if one cannot, those before it are taken back. */
 static rdg_err commit(rdg_gguf_writer *w, rdg_error *e)
 {
     w->finished_bytes = rdg_gguf_writer_bytes(w);
+    if (w->check && w->split)
+        return rdg_fail(e, RDG_E_INTERNAL, "a split file is not checked before its end");
+    if (w->check) {
+        rdg_err err = rdg_out_flush(&w->parts[0], e);
+        if (!err) err = w->check(w->check_user, w->parts[0].temp_path, e);
+        if (err) return err;
+    }
     for (int i = 0; i < w->n_parts; i++) {
         rdg_err err = rdg_out_commit(&w->parts[i], e);
         for (int k = 0; err && k < i; k++) {

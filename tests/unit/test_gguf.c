@@ -1,6 +1,7 @@
 /* GGUF files: what the writer writes, the reader reads. */
 #include "base/file.h"
 #include "base/mem.h"
+#include "format/gguf.h"
 
 #include "../support/random.h"
 #include "../support/temp_dir.h"
@@ -489,11 +490,45 @@ static void test_copy(void **state)
     rdg_free(to);
 }
 
+/* What is asked before the file gets its name sees all of it; a refusal leaves no file. */
+static rdg_err look_inside(void *user, const char *path, rdg_error *e)
+{
+    rdg_gguf *g;
+    rdg_err err = rdg_gguf_open(path, NULL, &g, e);
+    if (err) return err;
+    assert_non_null(rdg_gguf_find(g, "u32"));
+    rdg_gguf_close(g);
+    return *(bool *)user ? RDG_OK : rdg_fail(e, RDG_E_MALFORMED, "as asked");
+}
+
+static void test_check(void **state)
+{
+    (void)state;
+    char *path = rdg_path_join(dir, "checked.gguf");
+    for (int way = 0; way < 3; way++) { /* refused, accepted, a split file */
+        rdg_gguf_writer *w;
+        rdg_error e;
+        bool accept = way == 1;
+        assert_ok(rdg_gguf_writer_create(path, &w, &e), &e);
+        rdg_gguf_set_u32(w, "u32", 7);
+        rdg_gguf_writer_split(w, way == 2 ? 4096 : 0);
+        rdg_gguf_writer_set_check(w, look_inside, &accept);
+        assert_ok(rdg_gguf_writer_begin(w, &e), &e);
+        if (way == 0) assert_error(rdg_gguf_writer_finish(w, &e), RDG_E_MALFORMED, &e, "as asked");
+        if (way == 1) assert_ok(rdg_gguf_writer_finish(w, &e), &e);
+        if (way == 2) assert_error(rdg_gguf_writer_finish(w, &e), RDG_E_INTERNAL, &e, "split");
+        rdg_gguf_writer_destroy(w);
+        assert_int_equal(files_in(dir), accept);
+        if (accept) assert_int_equal(unlink(path), 0);
+    }
+    rdg_free(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_split), cmocka_unit_test(test_misuse),
-        cmocka_unit_test(test_unfinished), cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_unfinished), cmocka_unit_test(test_copy),  cmocka_unit_test(test_check),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
