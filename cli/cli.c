@@ -29,8 +29,8 @@ static const cli_option common_options[] = {
      "use no more of the GPU's memory (default: what is free)", CLI_DIVIDE},
     {"--seed", NULL, "N", CLI_INT, offsetof(cli_common, seed), 0, 9e15, "seed of everything random",
      CLI_SEED},
-    {"--json", NULL, NULL, CLI_FLAG, offsetof(cli_common, json), 0, 0,
-     "one JSON document on standard output"},
+    {"--json", NULL, NULL, CLI_FLAG, offsetof(cli_common, json), 0, 0, "one JSON document on standard output",
+     0, CLI_TALKS},
     {"--quiet", "-q", NULL, CLI_FLAG, offsetof(cli_common, quiet), 0, 0, "no progress and no notes"},
     {"--verbose", "-v", NULL, CLI_FLAG, offsetof(cli_common, verbose), 0, 0, "say more"},
     {NULL, NULL, NULL, CLI_FLAG, 0, 0, 0, NULL},
@@ -326,7 +326,7 @@ static void print_options(const cli_option *o, unsigned uses)
     enum { HELP_COLUMN = 31 };
     for (; o && o->name; o++) {
         char left[64];
-        if (o->needs & ~uses) continue;
+        if ((o->needs & ~uses) || (o->unless & uses)) continue;
         snprintf(left, sizeof left, "%s%s%s%s%s", o->alias ? o->alias : "", o->alias ? ", " : "", o->name,
                  o->argument ? " " : "", o->argument ? o->argument : "");
         int used = printf("  %-28s ", left);

@@ -44,6 +44,7 @@ typedef struct cli_option {
     double min, max;  /* INT, FLOAT; min == max: any */
     const char *help; /* one line; the default is part of it */
     unsigned needs;   /* common options: which of these bits a command must have in `uses`; 0: none */
+    unsigned unless;  /* common options: which bits a command must not have */
 } cli_option;
 
 /* What a command does with the common options. Without its bit an option is not in the command's help and is
@@ -55,6 +56,7 @@ enum {
     CLI_SEED = 8,
     CLI_MODEL = CLI_THREADS | CLI_DEVICE | CLI_DIVIDE, /* a session on a device */
     CLI_WRITES = 16, /* no option: Ctrl-C asks it to stop, so that it can remove what it has written */
+    CLI_TALKS = 32,  /* a conversation: it refuses --json */
 };
 
 /* Rows that commands share whose option struct S has n_ctx; n_batch and kv_type. */

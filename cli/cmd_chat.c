@@ -218,6 +218,6 @@ const cli_command cmd_chat = {
     .options_bytes = sizeof defaults,
     .min_args = 1,
     .max_args = 1,
-    .uses = CLI_MODEL | CLI_SEED,
+    .uses = CLI_MODEL | CLI_SEED | CLI_TALKS,
     .run = run,
 };

@@ -23,8 +23,9 @@ class Frame(e2e.Case):
             with self.subTest(name):
                 text = self.ridge(name, "--help").out
                 self.assertIn(f"Usage: ridge {name}", text)
-                for option in ("--json", "--quiet", "--verbose"):
+                for option in ("--quiet", "--verbose"):
                     self.assertIn(option, text)
+                self.assertEqual("--json" in text, name != "chat")  # which refuses it
                 self.assertNotIn("  [OPTIONS]", text)
                 for line in text.splitlines():
                     self.assertLessEqual(len(line), 104)
