@@ -64,21 +64,34 @@ static void on_message(void *user, rdg_log_level level, const char *text)
 
 /* Set by a signal while a command writes. */
 static volatile sig_atomic_t stop_asked;
+/* Where the output may be half written: what each word of the command line would be written as. NULL ends. */
+static char **half_written;
 
 static void on_stop(int number)
 {
     static const char text[] = "\nridge: stopping after this step; once more ends at once\n";
-    (void)number;
-    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) return;
+    if (stop_asked) {
+        for (char **path = half_written; path && *path; path++) unlink(*path);
+        signal(number, SIG_DFL);
+        raise(number);
+        return;
+    }
     stop_asked = 1;
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) return;
 }
 
 /* What a terminal or a shell sends to end a command makes it stop by itself, the second time at once. */
-static void stop_on_signals(void)
+static void stop_on_signals(int argc, char **argv)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    char **paths = rdg_alloc_array((size_t)argc + 1, sizeof *paths); /* kept until the program ends */
+    for (int i = 0, n = 0; paths && i < argc; i++) {
+        const char *value = argv[i][0] == '-' ? strchr(argv[i], '=') : NULL;
+        if ((paths[n] = rdg_out_temp_path(value ? value + 1 : argv[i]))) n++;
+    }
+    half_written = paths;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        const struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESETHAND | SA_RESTART};
+        const struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
         struct sigaction before;
         if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN)
             sigaction(numbers[i], &action, NULL);
@@ -538,7 +551,7 @@ static int run_command(const cli_command *k, int argc, char **argv)
         if (rc == EXIT_DONE) {
             c.log.progress = on_progress;
             c.shows_progress = !c.common.quiet && isatty(STDERR_FILENO);
-            if (k->uses & CLI_WRITES) stop_on_signals();
+            if (k->uses & CLI_WRITES) stop_on_signals(argc, argv);
             rc = k->run(&c, options);
             end_progress_line(&c);
         }

@@ -198,13 +198,18 @@ rdg_err rdg_check_output(const char *path, rdg_error *e)
     return err;
 }
 
+char *rdg_out_temp_path(const char *path)
+{
+    return rdg_format("%s.ridge-tmp-%ld", path, (long)getpid());
+}
+
 rdg_err rdg_out_open(rdg_out *o, const char *path, rdg_error *e)
 {
     *o = (rdg_out){.fd = -1};
     rdg_err err = rdg_check_output(path, e);
     if (err) return err;
     o->path = rdg_strdup(path);
-    o->temp_path = rdg_format("%s.ridge-tmp-%ld", path, (long)getpid());
+    o->temp_path = rdg_out_temp_path(path);
     o->buffer = rdg_alloc(OUT_BUFFER_BYTES);
     if (!o->path || !o->temp_path || !o->buffer) {
         rdg_out_close(o);

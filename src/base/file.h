@@ -49,6 +49,8 @@ typedef struct rdg_out {
     uint64_t position; /* bytes written so far */
     rdg_err failed;
 } rdg_out;
+char *rdg_out_temp_path(
+    const char *path); /* where that is written at first, a fresh string; NULL: no memory */
 rdg_err rdg_out_open(rdg_out *o, const char *path, rdg_error *e);
 rdg_err rdg_out_write(rdg_out *o, const void *data, size_t n, rdg_error *e);
 rdg_err rdg_out_zeros(rdg_out *o, size_t n, rdg_error *e);

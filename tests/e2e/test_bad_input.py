@@ -244,6 +244,23 @@ class Stopped(e2e.Case):
         self.stop(signal.SIGINT, "convert", TINY, "-o", "out.gguf", "--type", "Q2_K", "-t", "1")
         self.stop(signal.SIGINT, "perplexity", self.tiny, *text, "--save-base", "base")
 
+    def test_stopped_twice(self):
+        """The second time it ends at once, and what was half written is gone."""
+        for args in (["quantize", self.large, "out.gguf", "Q2_K", "-t", "1"], ["convert", TINY, "--output=out.gguf", "--type", "Q2_K"]):
+            before = self.listing()
+            p = subprocess.Popen([e2e.RIDGE, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 cwd=self.folder, env=e2e.ENVIRONMENT)
+            for _ in range(3000):
+                if any("ridge-tmp" in name for name in os.listdir(self.folder)):
+                    break
+                time.sleep(0.01)
+            p.send_signal(signal.SIGTERM)
+            self.assertTrue(any(b"once more" in line for line in p.stderr))
+            p.send_signal(signal.SIGINT)
+            p.communicate(timeout=200)
+            self.assertIn(p.returncode, (-signal.SIGINT, FAILED))  # or it was over before
+            self.assertEqual(self.listing(), before)
+
     def test_old_output_stays(self):
         self.write("old.gguf", b"what was here before")
         self.stop(signal.SIGINT, "quantize", self.large, "old.gguf", "Q2_K", "-t", "1")
