@@ -53,6 +53,7 @@ struct rdg_device {
     atomic_bool lost; /* lost_error is complete when it turns true */
     rdg_error lost_error;
     uint64_t submitted[RDG_QUEUES]; /* last timeline value handed out */
+    uint64_t finished[RDG_QUEUES];  /* largest value that was seen reached */
 };
 struct rdg_buffer {
     rdg_device *device;

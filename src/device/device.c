@@ -13,6 +13,10 @@ static const rdg_backend_api *const backends[] = {
 };
 
 /* Keeps the first loss; every later call on the device returns it. */
+/* How long a list that is destroyed while it runs is waited for: longer than drivers let a hanging kernel be.
+ */
+#define DESTROY_TIMEOUT_NS ((int64_t)30 * 1000000000)
+
 static rdg_err note(rdg_device *d, rdg_err rc, const rdg_error *e)
 {
     static const rdg_error plain = {.code = RDG_E_DEVICE_LOST, .message = "the device was lost"};
@@ -301,9 +305,23 @@ rdg_err rdg_list_create(rdg_device *d, int queue, int n_timestamps, const char *
     return RDG_OK;
 }
 
+/* What was given up waiting for may still run: the driver would lose what it works with. */
+static void wait_for_list(rdg_list *l)
+{
+    rdg_device *d = l->device;
+    pthread_mutex_lock(&d->lock);
+    bool over = l->last.value <= d->finished[l->last.queue];
+    pthread_mutex_unlock(&d->lock);
+    if (over || d->lost) return;
+    rdg_error e = {0};
+    if (rdg_event_wait(d, l->last, DESTROY_TIMEOUT_NS, &e))
+        rdg_log_warn(d->log, "list %s is given up while it runs: %s", l->label, e.message);
+}
+
 void rdg_list_destroy(rdg_list *l)
 {
     if (!l) return;
+    wait_for_list(l);
     count(l->device, &l->device->account.n_lists, -1);
     l->device->api->list_destroy(l);
 }
@@ -510,12 +528,20 @@ rdg_err rdg_submit(rdg_device *d, rdg_list *l, const rdg_event *waits, int n_wai
     return RDG_OK;
 }
 
+static void reached(rdg_device *d, int queue, uint64_t value)
+{
+    pthread_mutex_lock(&d->lock);
+    d->finished[queue] = RDG_MAX(d->finished[queue], value);
+    pthread_mutex_unlock(&d->lock);
+}
+
 bool rdg_event_done(rdg_device *d, rdg_event ev)
 {
     if (ev.value == 0 || d->lost) return true;
     uint64_t value = 0;
     rdg_error e = {0};
     if (note(d, d->api->poll(d, ev.queue, &value, &e), &e)) return true; /* the next call reports why */
+    reached(d, ev.queue, value);
     return value >= ev.value;
 }
 
@@ -534,5 +560,7 @@ rdg_err rdg_event_wait(rdg_device *d, rdg_event ev, int64_t timeout_ns, rdg_erro
     if (ev.queue < 0 || ev.queue >= RDG_QUEUES || ev.value > submitted(d, ev.queue))
         return rdg_fail(e, RDG_E_ARGUMENT, "wait for value %llu of queue %d, which nobody will signal",
                         (unsigned long long)ev.value, ev.queue);
-    return note(d, d->api->wait(d, ev.queue, ev.value, timeout_ns, e), e);
+    rc = note(d, d->api->wait(d, ev.queue, ev.value, timeout_ns, e), e);
+    if (!rc) reached(d, ev.queue, ev.value);
+    return rc;
 }

@@ -147,7 +147,7 @@ void rdg_kernel_destroy(rdg_kernel *k);
 /* n_timestamps: slots that rdg_list_timestamp may write. */
 rdg_err rdg_list_create(rdg_device *d, int queue, int n_timestamps, const char *label, rdg_list **out,
                         rdg_error *e);
-void rdg_list_destroy(rdg_list *l);
+void rdg_list_destroy(rdg_list *l); /* NULL is fine; waits for it if it runs */
 /* Recording never fails in the middle: the first error is kept and reported by rdg_list_finish. */
 void rdg_list_dispatch(rdg_list *l, rdg_kernel *k, const void *push, uint32_t gx, uint32_t gy, uint32_t gz);
 void rdg_list_barrier(rdg_list *l); /* later commands see what earlier ones wrote, and start after them */

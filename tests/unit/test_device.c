@@ -1,5 +1,6 @@
 /* The device layer: argument checks and accounting on every backend, recording and failing on the trace
  * device, and real work on Vulkan (skipped where there is no device). */
+#include "device/backend.h"
 #include "device/device.h"
 #include "device/trace/trace.h"
 #include "ops/gpu.h"
@@ -159,6 +160,36 @@ static void test_loss(void **state)
     rdg_device_close(d);
 }
 
+/* A list that still runs when it is destroyed is waited for, one that was waited for is not. */
+static int n_waits;
+static rdg_err slow_wait(rdg_device *d, int queue, uint64_t value, int64_t timeout_ns, rdg_error *e)
+{
+    (void)d, (void)queue, (void)value, (void)timeout_ns;
+    return n_waits++ ? RDG_OK : rdg_fail(e, RDG_E_TIMEOUT, "not yet");
+}
+
+static void test_running(void **state)
+{
+    (void)state;
+    rdg_device *d = open_or_skip("trace", false);
+    rdg_backend_api api = *d->api;
+    rdg_error e = {0};
+    rdg_event done;
+    api.wait = slow_wait;
+    d->api = &api;
+    for (int waited = 0; waited < 2; waited++) {
+        rdg_list *l;
+        n_waits = waited;
+        assert_int_equal(rdg_list_create(d, 0, 0, "decode", &l, &e), RDG_OK);
+        assert_int_equal(rdg_list_finish(l, &e), RDG_OK);
+        assert_int_equal(rdg_submit(d, l, NULL, 0, &done, &e), RDG_OK);
+        assert_int_equal(rdg_event_wait(d, done, 1, &e), waited ? RDG_OK : RDG_E_TIMEOUT);
+        rdg_list_destroy(l);
+        assert_int_equal(n_waits, 2);
+    }
+    rdg_device_close(d);
+}
+
 /* Arguments beyond what every device takes are refused, not cut. */
 static void test_arguments(void **state)
 {
@@ -201,9 +232,9 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cpu),        cmocka_unit_test(test_trace), cmocka_unit_test(test_vulkan),
-        cmocka_unit_test(test_cpu_kernel), cmocka_unit_test(test_loss),  cmocka_unit_test(test_names),
-        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_cpu),        cmocka_unit_test(test_trace),   cmocka_unit_test(test_vulkan),
+        cmocka_unit_test(test_cpu_kernel), cmocka_unit_test(test_loss),    cmocka_unit_test(test_names),
+        cmocka_unit_test(test_arguments),  cmocka_unit_test(test_running),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
