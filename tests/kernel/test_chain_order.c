@@ -25,6 +25,7 @@ typedef struct dispatched {
     uint32_t n_workgroups;
     int n_barriers;             /* before it, in its list */
     uint64_t counter, waits_on; /* its own and that of the group it waits for, as addresses; 0: none */
+    uint64_t clock;             /* where its workgroups write their times */
     uint32_t before;
 } dispatched;
 
@@ -45,12 +46,13 @@ static rdg_err see_dispatch(rdg_list *l, rdg_kernel *k, const void *push, const 
     *d = (dispatched){.n_workgroups = grid[0] * grid[1] * grid[2], .n_barriers = seen.n_barriers};
     snprintf(d->name, sizeof d->name, "%s", k->name);
     memcpy(d->push, push, k->push_bytes);
-    /* where the kernels declare `chain` and `chain_before` */
-    const int steps = !strcmp(k->name, "matvec_q8") ? 1 : !strcmp(k->name, "attention_step") ? 2 : 0;
-    const size_t at[] = {0, 7 * 8, 12 * 8}, before_at[] = {0, 9 * 8 + 2 * 4, 14 * 8 + 4};
-    if (steps) {
-        memcpy(&d->waits_on, d->push + at[steps], sizeof d->waits_on);
-        memcpy(&d->before, d->push + before_at[steps], sizeof d->before);
+    /* where the kernels declare `chain`, with `clock` behind it, and `chain_before` */
+    const size_t at[] = {7 * 8, 12 * 8}, before_at[] = {9 * 8 + 2 * 4, 14 * 8 + 4};
+    int step = !strncmp(k->name, "matvec_q8", 9) ? 0 : !strncmp(k->name, "attention_step", 14) ? 1 : -1;
+    if (step >= 0) {
+        memcpy(&d->waits_on, d->push + at[step], sizeof d->waits_on);
+        memcpy(&d->clock, d->push + at[step] + 8, sizeof d->clock);
+        memcpy(&d->before, d->push + before_at[step], sizeof d->before);
         d->counter = d->waits_on ? d->waits_on + RDG_GPU_CHAIN_STRIDE : 0;
         if (!d->before) d->waits_on = 0;
     }
@@ -202,6 +204,45 @@ static void listen(rdg_device *d, bool on)
     d->api = &spy;
 }
 
+static bool stop(void *user, int32_t token)
+{
+    (void)user, (void)token;
+    return false;
+}
+
+static void ignore(void *user, const rdg_launch_span *spans, int64_t n)
+{
+    (void)user, (void)spans, (void)n;
+}
+
+/* The times that workgroups write have places of their own, which fill their buffer. */
+static void check_clocks(gpu_exec *x, const char *what, tally *t)
+{
+    gpu_prepared *c = x->prepared[0];
+    const rdg_generate g = {.n = 1, .on_token = stop, .on_spans = ignore};
+    const rdg_buffer *b = NULL;
+    int64_t n_done;
+    rdg_error e;
+    x->clock = CLOCK_SAME; /* nothing runs here that could tell; reading the times must fail, then */
+    listen(x->device, true);
+    rdg_err rc = x->base.class->generate(&x->base, &c->base, &g, &n_done, &e);
+    listen(x->device, false);
+    for (int i = 0; i < RDG_GPU_RECORDINGS; i++)
+        if (c->recordings[i].clock) b = c->recordings[i].clock;
+    uint64_t next = b ? rdg_buffer_address(b) : 0, end = b ? next + rdg_buffer_bytes(b) : 0;
+    bool ok = b ? rc == RDG_E_DEVICE && strstr(e.message, "clocks that differ") : rc == RDG_OK;
+    for (size_t i = 0; i < seen.n; i++) {
+        const dispatched *d = &seen.rows[i];
+        if (!d->counter) continue;
+        ok = ok && b && d->clock == next && strstr(d->name, "_clock");
+        next += d->n_workgroups * sizeof(rdg_gpu_clock_record);
+    }
+    if (ok && next == end) return;
+    printf("%s: times of workgroups end at %lld of their buffer's end; %s\n", what, (long long)(next - end),
+           rc ? e.message : "no error");
+    t->failures++;
+}
+
 static rdg_err look_at_model(rdg_model *m, const char *name, tally *t, rdg_error *e)
 {
     static const int32_t token = 1;
@@ -218,6 +259,7 @@ static rdg_err look_at_model(rdg_model *m, const char *name, tally *t, rdg_error
     rc = rdg_session_eval(s, &token, 1, RDG_LOGITS_LAST, e);
     listen(x->device, false);
     if (!rc) check(x->prepared[0], name, t);
+    if (!rc) check_clocks(x, name, t);
     rdg_session_destroy(s);
     return rc;
 }
