@@ -34,6 +34,13 @@ static bool is_scratch(const matcher *m, rdg_value_id v)
     return v != RDG_NO_VALUE && m->p->values[v].kind == RDG_VALUE_SCRATCH;
 }
 
+/* Step kernels read these through the caches of a core, which do not see what another launch of their chain
+ * writes. */
+static bool never_written(const matcher *m, rdg_value_id v)
+{
+    return v == RDG_NO_VALUE || m->p->values[rdg_plan_base(m->p, v)].kind == RDG_VALUE_WEIGHT;
+}
+
 static rdg_err count(matcher *m, rdg_error *e)
 {
     const rdg_plan *p = m->p;
@@ -119,7 +126,7 @@ static bool as_matvec(const matcher *m, size_t i, rdg_gpu_launch *l)
                           .bias = n->operand[RDG_MATMUL_BIAS],
                           .residual = n->operand[RDG_MATMUL_RESIDUAL],
                           .out = n->operand[RDG_MATMUL_OUT]};
-    return matvec_fits(m, l);
+    return never_written(m, l->weight) && never_written(m, l->bias) && matvec_fits(m, l);
 }
 
 /* Two products of one x that only a glu reads. */
@@ -153,7 +160,8 @@ static void match_norm(matcher *m, size_t i)
                  w = norm->operand[RDG_RMSNORM_WEIGHT];
     rdg_rmsnorm_params np;
     memcpy(&np, norm->params, sizeof np);
-    if (w == RDG_NO_VALUE || !is_scratch(m, out) || m->producer[out] != (int32_t)i) return;
+    if (w == RDG_NO_VALUE || !never_written(m, w) || !is_scratch(m, out) || m->producer[out] != (int32_t)i)
+        return;
     int readers = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (size_t k = i + 1; k < p->n_nodes; k++) {
@@ -243,6 +251,7 @@ static void match_attention(matcher *m, size_t i)
         l.q_norm = p->nodes[q_norm].operand[RDG_RMSNORM_WEIGHT];
         l.k_norm = p->nodes[k_norm].operand[RDG_RMSNORM_WEIGHT];
     }
+    if (!never_written(m, l.sinks) || !never_written(m, l.q_norm) || !never_written(m, l.k_norm)) return;
     rdg_tensor q = seen(m, l.q), k = seen(m, l.k), v = seen(m, l.v), kc = seen(m, l.k_cache),
                vc = seen(m, l.v_cache), out = seen(m, l.out), qn = seen(m, l.q_norm), kn = seen(m, l.k_norm);
     rdg_attention_step s = {.q = &q,

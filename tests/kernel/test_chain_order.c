@@ -154,6 +154,17 @@ typedef struct tally {
     int n_launches, n_barriers, n_waits, failures;
 } tally;
 
+/* What a step kernel reads as ordinary memory, through the caches, must be written by no launch. */
+static bool reads_weights(const rdg_plan *p, const rdg_gpu_launch *l)
+{
+    const bool attention = l->kind == RDG_LAUNCH_ATTENTION_STEP;
+    const rdg_value_id v[] = {attention ? l->sinks : l->bias, attention ? l->q_norm : l->norm_weight,
+                              attention ? l->k_norm : l->weight};
+    for (int i = 0; i < RDG_COUNTOF(v); i++)
+        if (v[i] != RDG_NO_VALUE && p->values[rdg_plan_base(p, v[i])].kind != RDG_VALUE_WEIGHT) return false;
+    return true;
+}
+
 /* Looks at what the device was told for a plan. */
 static void check(const gpu_prepared *c, const char *what, tally *t)
 {
@@ -169,6 +180,10 @@ static void check(const gpu_prepared *c, const char *what, tally *t)
     for (size_t k = 0; k < n && !wrong; k++) {
         if ((s->launches[k].kind != RDG_LAUNCH_NODE) != (seen.rows[k].counter != 0)) {
             printf("%s: launch %zu is %s\n", what, k, seen.rows[k].name);
+            wrong++;
+        }
+        if (s->launches[k].kind != RDG_LAUNCH_NODE && !reads_weights(c->base.plan, &s->launches[k])) {
+            printf("%s: launch %zu may read old values from a cache\n", what, k);
             wrong++;
         }
         wrong += !order(k, over, n, what);
@@ -287,11 +302,14 @@ static rdg_value_id random_operation(rdg_plan *p, rdg_rng *rng, rdg_value_id a, 
 {
     static const rdg_glu_params glu = {.act = RDG_ACT_SILU};
     const rdg_attention_spec spec = {.scale = 0.125f, .causal = true, .sinks = RDG_NO_VALUE};
-    switch (rdg_rng_below(rng, 8)) {
+    const rdg_value_id norm = rdg_plan_weight(p, "output_norm.weight", HIDDEN, 0, 0);
+    switch (rdg_rng_below(rng, 9)) {
     case 0: return rdg_plan_mul(p, a, b, "mul");
-    case 1: return rdg_plan_act(p, a, RDG_ACT_SILU, 1, "act");
-    case 2:
-        return rdg_plan_rmsnorm(p, a, rdg_plan_weight(p, "output_norm.weight", HIDDEN, 0, 0), 1e-5f, "norm");
+    case 1: /* operands that are weights in models */
+        return rdg_plan_linear(p, rdg_plan_weight(p, "blk.0.attn_q.weight", HIDDEN, HIDDEN, 0),
+                               rdg_plan_rmsnorm(p, a, rdg_rng_below(rng, 2) ? b : norm, 1e-5f, "norm"),
+                               rdg_rng_below(rng, 2) ? b : RDG_NO_VALUE, "biased");
+    case 2: return rdg_plan_rmsnorm(p, a, norm, 1e-5f, "norm");
     case 3: return rdg_plan_add(p, product(p, rng, "attn_output", a, HIDDEN), 1, b, 1, "add");
     case 4:
         return rdg_plan_glu(p, product(p, rng, "attn_q", a, HIDDEN), product(p, rng, "attn_q", a, HIDDEN),
@@ -304,6 +322,7 @@ static rdg_value_id random_operation(rdg_plan *p, rdg_rng *rng, rdg_value_id a, 
                                   rdg_plan_reshape(p, k, HEAD_DIM, N_KV, 1),
                                   rdg_plan_reshape(p, v, HEAD_DIM, N_KV, 1), &spec);
     }
+    case 6: return rdg_plan_act(p, a, RDG_ACT_SILU, 1, "act");
     default: return product(p, rng, "attn_q", a, HIDDEN);
     }
 }
