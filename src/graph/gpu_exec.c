@@ -142,15 +142,21 @@ static void drop_recordings(gpu_prepared *c)
     for (int i = 0; i < RDG_GPU_RECORDINGS; i++) drop_recording(&c->recordings[i]);
 }
 
+void rdg_gpu_exec_forget(gpu_exec *x, rdg_buffer **b)
+{
+    if (!*b) return;
+    for (size_t i = 0; i < x->n_prepared; i++) drop_recordings(x->prepared[i]);
+    x->base.scratch_bytes -= rdg_buffer_bytes(*b);
+    rdg_buffer_destroy(*b);
+    *b = NULL;
+}
+
 rdg_err rdg_gpu_exec_grow(gpu_exec *x, rdg_buffer **b, uint64_t bytes, bool zero, const char *label,
                           rdg_error *e)
 {
     uint64_t have = *b ? rdg_buffer_bytes(*b) : 0;
     if (bytes <= have) return RDG_OK;
-    for (size_t i = 0; i < x->n_prepared && *b; i++) drop_recordings(x->prepared[i]);
-    rdg_buffer_destroy(*b);
-    *b = NULL;
-    x->base.scratch_bytes -= have;
+    rdg_gpu_exec_forget(x, b);
     bytes = (uint64_t)rdg_round_up((int64_t)bytes, 4096);
     rdg_err rc = rdg_buffer_create(x->device, RDG_MEMORY_DEVICE, bytes, label, b, e);
     if (rc) return rc;

@@ -78,6 +78,8 @@ void rdg_gpu_exec_input(const gpu_prepared *c, int i, const void *src, int64_t n
 /* Makes *b at least this large; what was recorded with the old one is dropped. zero: clears what is new. */
 rdg_err rdg_gpu_exec_grow(gpu_exec *x, rdg_buffer **b, uint64_t bytes, bool zero, const char *label,
                           rdg_error *e);
+/* Gives *b back with all that was recorded with it: the next use makes it anew. */
+void rdg_gpu_exec_forget(gpu_exec *x, rdg_buffer **b);
 /* Finishes a list that does one thing, runs it and waits. */
 rdg_err rdg_gpu_exec_run_list(gpu_exec *x, rdg_list *l, rdg_error *e);
 

@@ -165,7 +165,7 @@ rdg_err rdg_gpu_exec_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_
     rdg_gpu_exec_input(c, INPUT_POSITIONS, &g->position, 1);
     rdg_gpu_exec_input(c, INPUT_ROWS, &row, 1);
     rdg_gpu_exec_input(c, INPUT_DRAW, draw, 3);
-    bool go_on = true;
+    bool go_on = true, failed = false;
     for (int64_t i = 0; i < g->n + IN_FLIGHT - 1 && go_on && !rc; i++) {
         if (i < g->n) {
             recording **now = &rec[i % IN_FLIGHT];
@@ -182,6 +182,7 @@ rdg_err rdg_gpu_exec_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_
         if (token < 0) {
             rc = rdg_fail(e, RDG_E_DEVICE, "position %lld: %s", (long long)(g->position + k),
                           rdg_sample_problem(token));
+            failed = true;
             break;
         }
         *n_done = k + 1;
@@ -192,6 +193,8 @@ rdg_err rdg_gpu_exec_generate(rdg_exec *base, rdg_prepared *prepared, const rdg_
         rdg_err late = rdg_event_wait(x->device, done[i], RDG_GPU_TIMEOUT_NS, rc ? NULL : e);
         if (!rc) rc = late;
     }
+    /* a broken chain may be why, and attentions that ran beside each other leave their counters anyhow */
+    if (failed) rdg_gpu_exec_forget(x, &x->step_scratch);
 done:
     rdg_free(reader.spans);
     rdg_free(reader.ticks);

@@ -157,6 +157,34 @@ static bool fail_nth_of_larger(rdg_model *m, int64_t nth, rdg_err code, bool *pa
     return ok;
 }
 
+/* No token can be picked: an error, and the next steps do not trust what the failed one left. */
+static bool fail_picking(rdg_model *m)
+{
+    static const int32_t prompt[PROMPT] = {1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7};
+    rdg_session *s;
+    rdg_error e = {0};
+    rdg_prepared *prepared;
+    int64_t n_done;
+    int picked = 0;
+    if (open_session(m, 0, &s, &e)) return false;
+    rdg_err rc = use(s, &e); /* makes the ring of tokens, which nothing writes here */
+    gpu_exec *x = (gpu_exec *)s->exec;
+    if (!rc) rc = rdg_session_plan(s, 1, 1, &prepared, &e);
+    rdg_generate g = {.position = PROMPT, .n = 3, .on_token = stop, .user = &picked};
+    bool ok = !rc && x->step_scratch;
+    if (ok) {
+        *(int32_t *)rdg_buffer_host(x->ring) = -1;
+        rc = x->base.class->generate(s->exec, prepared, &g, &n_done, &e);
+        ok = rc == RDG_E_DEVICE && n_done == 0 && picked == 0 && !x->step_scratch;
+        *(int32_t *)rdg_buffer_host(x->ring) = 0;
+        rdg_session_reset(s);
+        ok = ok && !rdg_session_eval(s, prompt, 1, RDG_LOGITS_LAST, &e) && x->step_scratch;
+    }
+    if (!ok) printf("no token to pick: %s, \"%s\"\n", rdg_err_name(rc), e.message);
+    rdg_session_destroy(s);
+    return ok;
+}
+
 int main(int argc, char **argv)
 {
     static const rdg_err codes[] = {RDG_E_DEVICE, RDG_E_NOMEM, RDG_E_DEVICE_LOST};
@@ -187,6 +215,7 @@ int main(int argc, char **argv)
             failures++;
         }
     }
+    failures += !fail_picking(m);
     rdg_model_release(m);
     rdg_convert_result_finish(&result);
     golden_temp_remove(&temp);
