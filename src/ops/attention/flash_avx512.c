@@ -45,12 +45,12 @@ static rdg_type cache_rows(const rdg_tensor *t, int64_t g, int64_t j, int64_t n,
     return plain ? t->type : RDG_TYPE_F32;
 }
 
-/* keys[d][key]; keys from n on are zero. */
+/* keys[d][key]; keys from n on are zero up to a multiple of WIDTH, which is as far as `product` looks. */
 static void load_keys(const rdg_tensor *k, int64_t g, int64_t j, int64_t n, float *rows, float *keys)
 {
     const char *at[KEYS];
     rdg_type type = cache_rows(k, g, j, n, rows, at);
-    for (int64_t first = 0; first < KEYS; first += 16)
+    for (int64_t first = 0; first < rdg_round_up(n, WIDTH); first += 16)
         for (int64_t d = 0; d < k->dim[0]; d += 16) {
             __mmask16 mask = tail_mask(k->dim[0] - d);
             __m512i m[16];

@@ -1,9 +1,10 @@
 /* One item of attention in flash style, the same for every instruction set. Included once, behind what it
  * calls: KEYS, GROUP, WIDTH (floats of an output row that `product` makes at once), load_keys, load_values,
  * load_queries, product, weigh and store. */
-static void product_keys(const float *keys, int64_t dim, const float *q, int64_t row_k, float *scores)
+static void product_keys(const float *keys, int64_t n, int64_t dim, const float *q, int64_t row_k,
+                         float *scores)
 {
-    for (int h = 0; h < KEYS; h += WIDTH) product(keys + h, KEYS, dim, q, row_k, scores + h, KEYS, false);
+    for (int h = 0; h < n; h += WIDTH) product(keys + h, KEYS, dim, q, row_k, scores + h, KEYS, false);
 }
 
 static void product_values(const float *values, int64_t row_v, int64_t n, const float *weights, float *out)
@@ -50,7 +51,7 @@ static void run_item(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_
             }
             if (!any) continue;
             float *scores = memory + l.scores;
-            product_keys(memory + l.keys, dim, memory + l.queries + first * row_k, row_k, scores);
+            product_keys(memory + l.keys, n, dim, memory + l.queries + first * row_k, row_k, scores);
             for (int64_t t = 0; t < GROUP; t++) {
                 if (t >= n_group || begin[t] >= end[t])
                     memset(scores + t * KEYS, 0, KEYS * sizeof *scores);
