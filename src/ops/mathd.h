@@ -23,6 +23,16 @@ RDG_INLINE double rdg_from_bits(uint64_t u)
     return x;
 }
 
+/* a b + c; with one rounding where that is one instruction. */
+RDG_INLINE double rdg_mul_add(double a, double b, double c)
+{
+#ifdef __FMA__
+    return __builtin_fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
 /* Relative error below 1e-11 for |x| <= 700; beyond, the argument is clamped there. NaN stays NaN.
  * Comparisons are made on the bits, as integers: those of floating point may trap, and the compiler then
  * keeps the branch. */
@@ -34,20 +44,20 @@ RDG_INLINE double rdg_exp(double x)
     int64_t clamped = size > limit ? limit : size;
     size = size > infinity ? size : clamped;
     x = rdg_from_bits((uint64_t)(size | (bits & sign)));
-    double shifted = x * 0x1.71547652b82fep0 + round, k = shifted - round;
+    double shifted = rdg_mul_add(x, 0x1.71547652b82fep0, round), k = shifted - round;
     /* ln 2 in two parts: k times the first is exact */
-    double r = x - k * 0x1.62e42fefa3800p-1 - k * 0x1.ef35793c76730p-45;
+    double r = rdg_mul_add(k, -0x1.ef35793c76730p-45, rdg_mul_add(k, -0x1.62e42fefa3800p-1, x));
     double p = 1.0 / 3628800.0;
-    p = p * r + 1.0 / 362880.0;
-    p = p * r + 1.0 / 40320.0;
-    p = p * r + 1.0 / 5040.0;
-    p = p * r + 1.0 / 720.0;
-    p = p * r + 1.0 / 120.0;
-    p = p * r + 1.0 / 24.0;
-    p = p * r + 1.0 / 6.0;
-    p = p * r + 0.5;
-    p = p * r + 1.0;
-    p = p * r + 1.0;
+    p = rdg_mul_add(p, r, 1.0 / 362880.0);
+    p = rdg_mul_add(p, r, 1.0 / 40320.0);
+    p = rdg_mul_add(p, r, 1.0 / 5040.0);
+    p = rdg_mul_add(p, r, 1.0 / 720.0);
+    p = rdg_mul_add(p, r, 1.0 / 120.0);
+    p = rdg_mul_add(p, r, 1.0 / 24.0);
+    p = rdg_mul_add(p, r, 1.0 / 6.0);
+    p = rdg_mul_add(p, r, 0.5);
+    p = rdg_mul_add(p, r, 1.0);
+    p = rdg_mul_add(p, r, 1.0);
     /* k + 1023 in the exponent; the high bits of `round` fall off at the top */
     return p * rdg_from_bits((rdg_bits_of(shifted) + 1023) << 52);
 }
