@@ -153,11 +153,15 @@ void rdg_pool_run(rdg_pool *p, rdg_pool_fn *fn, void *ctx)
 }
 
 /* A prefetch never faults: pages that are not in memory stay where they are. */
-static void ask_for(rdg_pool_ahead *a)
+static void ask_for(rdg_pool_ahead *a, int n_lines)
 {
-    enum { LINES = 4, LINE_BYTES = 64 };
-    for (int i = 0; i < LINES && a->next < a->end; i++, a->next += LINE_BYTES)
-        __builtin_prefetch(a->next, 0, 2);
+    enum { LINE_BYTES = 64 };
+    for (int i = 0; i < n_lines && a->bytes; i += a->n_streams) {
+        for (int k = 0; k < a->n_streams; k++)
+            __builtin_prefetch(a->next + (size_t)k * a->stride_bytes, 0, 2);
+        a->next += LINE_BYTES;
+        a->bytes -= RDG_MIN(a->bytes, LINE_BYTES);
+    }
 }
 
 /* The sleeper counts itself and looks at the phase again under the mutex, as in publish. */
@@ -176,14 +180,16 @@ static void open_barrier(rdg_pool *p)
 void rdg_pool_barrier(rdg_pool *p, rdg_pool_ahead *ahead)
 {
     if (p->n_threads == 1) return;
+    enum { LINES_BEFORE = 32, LINES_WAITING = 4 };
     unsigned phase = atomic_load_explicit(&p->barrier_phase, memory_order_relaxed);
+    if (ahead) ask_for(ahead, LINES_BEFORE); /* the last to arrive does not wait */
     if (atomic_fetch_add_explicit(&p->arrived, 1, memory_order_acq_rel) == p->n_threads - 1) {
         open_barrier(p);
         return;
     }
     for (int spins = 0; atomic_load_explicit(&p->barrier_phase, memory_order_acquire) == phase; spins++) {
-        if (ahead && ahead->next < ahead->end) {
-            ask_for(ahead);
+        if (ahead && ahead->bytes) {
+            ask_for(ahead, LINES_WAITING);
         } else if (spins < SPINS_BEFORE_YIELD) {
             cpu_relax();
         } else if (spins < SPINS_BEFORE_YIELD + YIELDS_BEFORE_SLEEP) {

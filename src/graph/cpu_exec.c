@@ -195,7 +195,7 @@ static void bind(cpu_exec *x, cpu_prepared *c)
         cpu_node *n = &c->nodes[i];
         bool last = i + 1 == plan->n_nodes;
         c->calls[i] = &n->call;
-        n->stream = n->variant->cpu->stream ? i : last ? i + 1 : c->nodes[i + 1].stream;
+        n->stream = n->variant->cpu->streams ? i : last ? i + 1 : c->nodes[i + 1].stream;
         joined++; /* products of one input run as one */
         bool joins = i > 0 && !n->barrier && n->first_phase && c->nodes[i - 1].variant == n->variant;
         n->n_joined = joins ? 0 : joined;
@@ -330,7 +330,7 @@ static void run_thread(void *ctx, int thread, int n_threads)
     void *scratch = kernel_scratch(r->x, r->c->base.plan);
     /* While a thread waits it fetches the weights that it will begin the next product with: those from the
      * end of one product to the start of the next would otherwise leave the memory idle. */
-    rdg_pool_ahead ahead = {NULL, NULL};
+    rdg_pool_ahead ahead = {0};
     size_t ahead_of = n_nodes;
     for (size_t i = 0; i < n_nodes; i++) {
         const cpu_node *n = &r->c->nodes[i];

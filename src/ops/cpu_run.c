@@ -3,15 +3,14 @@
 
 /* A thread begins with items of its own, in one run: memory is read fastest in long ones, and it can be asked
  * for before they may be started. The rest is handed out in chunks that shrink with what is left, so that a
- * thread that was held up for a while leaves its share to the others: a sixteenth with two threads, more with
- * more of them, since the slowest is slower then (shared cores, other programs), up to half. */
+ * thread that was held up for a while leaves its share to the others: a thirty-second for each other thread,
+ * since the slowest of more is slower (shared cores, other programs), up to half. */
 enum { REST_PER_THREAD = 32, REST_THREADS = 16, LEAST_CHUNK = 2 /* of a stream */ };
 
 static int64_t own_items(int64_t n_items, int n_threads)
 {
     int64_t share = n_items / n_threads;
-    return n_threads == 1 ? n_items
-                          : share - rdg_div_up(share * RDG_MIN(n_threads, REST_THREADS), REST_PER_THREAD);
+    return share - rdg_div_up(share * RDG_MIN(n_threads - 1, REST_THREADS), REST_PER_THREAD);
 }
 
 /* Only the last phase is of all calls: what comes before is the same for each. */
@@ -45,7 +44,7 @@ static void run_items(const rdg_cpu_calls *calls, rdg_cpu_task *task, int64_t be
 static void run_phase(const rdg_cpu_calls *calls, rdg_cpu_task *task, rdg_cpu_progress *progress)
 {
     int64_t n_items = phase_items(calls, task->phase), own = own_items(n_items, task->n_threads);
-    int64_t given = own * task->n_threads, least = calls->kernel->stream ? LEAST_CHUNK : 1;
+    int64_t given = own * task->n_threads, least = calls->kernel->streams ? LEAST_CHUNK : 1;
     run_items(calls, task, task->thread * own, (task->thread + 1) * own);
     /* relaxed is enough: the counter only splits the work, the barriers order the data */
     int64_t taken = atomic_load_explicit(&progress->next, memory_order_relaxed);
@@ -64,14 +63,13 @@ rdg_pool_ahead rdg_cpu_ahead(const rdg_cpu_calls *calls, int thread, int n_threa
 {
     const rdg_cpu_kernel *kernel = calls->kernel;
     int phase = kernel->n_phases - 1;
-    int64_t own = kernel->stream ? own_items(phase_items(calls, phase), n_threads) : 0, item = thread * own;
-    rdg_pool_ahead a = {NULL, NULL};
+    int64_t own = kernel->streams ? own_items(phase_items(calls, phase), n_threads) : 0, item = thread * own;
+    rdg_pool_ahead a = {0};
     for (int64_t c = 0; own > 0 && c < calls->n; c++) {
         int64_t n_items = kernel->n_items(calls->call[c], phase);
-        size_t bytes;
         if (item < n_items) {
-            a.next = kernel->stream(calls->call[c], item, &bytes);
-            a.end = a.next + RDG_MIN(limit, bytes * (size_t)RDG_MIN(own, n_items - item));
+            a = kernel->streams(calls->call[c], item, RDG_MIN(item + own, n_items));
+            a.bytes = RDG_MIN(a.bytes, limit / (size_t)a.n_streams);
             break;
         }
         item -= n_items;

@@ -32,7 +32,7 @@ typedef struct rdg_cpu_calls {
 void rdg_cpu_run_calls(rdg_pool *pool, int thread, const rdg_cpu_calls *calls, int first_phase, void *scratch,
                        rdg_cpu_progress *progress, rdg_pool_ahead *ahead);
 /* Where thread `thread` will begin to read in the last phase: the weights of its first items, at most limit
- * bytes. Empty if the kernel has no stream or the thread no items of its own. */
+ * bytes. Empty if the kernel has no streams or the thread no items of its own. */
 rdg_pool_ahead rdg_cpu_ahead(const rdg_cpu_calls *calls, int thread, int n_threads, size_t limit);
 void rdg_cpu_progress_reset(rdg_cpu_progress *progress, size_t n);
 

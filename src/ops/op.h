@@ -9,6 +9,7 @@
 
 #include <ridge/type.h>
 #include "base/err.h"
+#include "base/pool.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -128,9 +129,9 @@ typedef struct rdg_cpu_kernel {
      * 8 bits) and leave as it is: the next call of this kernel with that operand may begin with phase 1. 0:
      * no such operand. */
     int prepares;
-    /* What item `item` of the last phase reads once and nobody has in a cache: its weights. Items follow each
-     * other in memory. NULL: no such stream. */
-    const void *(*stream)(const rdg_op_call *call, int64_t item, size_t *bytes);
+    /* What items [begin, end) of the last phase, run as one, read once and nobody has in a cache: their
+     * weights, by the streams that they are read in. NULL: no such streams. */
+    rdg_pool_ahead (*streams)(const rdg_op_call *call, int64_t begin, int64_t end);
 } rdg_cpu_kernel;
 
 struct rdg_gpu_kernel; /* ops/gpu.h: module, specialisation constants, push constants, grid */

@@ -217,9 +217,9 @@ typedef struct rounds {
 static void count_rounds(void *ctx, int thread, int n_threads)
 {
     rounds *r = ctx;
-    static const char soon[1000];
+    static const char soon[900];
     for (int i = 0; i < ROUNDS; i++) {
-        rdg_pool_ahead ahead = {soon, soon + sizeof soon};
+        rdg_pool_ahead ahead = {soon, 300, 300, 3};
         if (i % 20 == thread) /* long enough that the others fall asleep at the barrier */
             nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
         atomic_fetch_add(&r->counter, 1);

@@ -13,14 +13,19 @@
 
 /* What a stream will need next. The hardware follows a stream within a page; several streams it follows
  * better than one, and they need less reach. A weight is used once a token: with streams it goes past the
- * second-level cache. Past the end of the weights a prefetch does nothing. */
+ * second-level cache. Past the end of the weights a prefetch does nothing. Asking twice for a line takes a
+ * place of those that are under way, so blocks ask for the last line that they touch only if it is not the
+ * next one's first (blocks of a multiple of 16 bytes, where that recurs too soon to be mispredicted). */
 RDG_INLINE void rdg_q8_prefetch_avx512(const uint8_t *p, int bytes, int n_streams)
 {
-    for (int k = 0; k < bytes; k += 64)
-        if (n_streams > 1)
-            _mm_prefetch((const char *)p + 2048 + k, _MM_HINT_NTA);
-        else
-            _mm_prefetch((const char *)p + 4096 + k, _MM_HINT_T0);
+    int k = 0;
+    if (n_streams == 1) {
+        for (; k < bytes; k += 64) _mm_prefetch((const char *)p + 4096 + k, _MM_HINT_T0);
+        return;
+    }
+    for (; k + 64 < bytes; k += 64) _mm_prefetch((const char *)p + RDG_Q8_REACH_BYTES + k, _MM_HINT_NTA);
+    if (bytes % 16 || (int)((uintptr_t)p % 64) + bytes >= k + 64)
+        _mm_prefetch((const char *)p + RDG_Q8_REACH_BYTES + k, _MM_HINT_NTA);
 }
 
 /* One block: four registers of weights, the scales of two registers of sums, and what the minima multiply. */

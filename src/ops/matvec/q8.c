@@ -55,19 +55,45 @@ int64_t rdg_q8_matvec_n_items(const rdg_op_call *call, int phase)
     return rdg_div_up(weight->dim[1], rdg_q8_item_rows(weight));
 }
 
-const void *rdg_q8_matvec_stream(const rdg_op_call *call, int64_t item, size_t *bytes)
-{
-    const rdg_tensor *weight = &call->operand[RDG_MATMUL_WEIGHT];
-    int64_t rows = rdg_q8_item_rows(weight);
-    *bytes = (size_t)(rows * weight->stride[1]);
-    return rdg_tensor_row(weight, item * rows, 0, 0);
-}
-
 size_t rdg_q8_matvec_scratch_bytes(const rdg_op_call *call, int n_threads)
 {
     const rdg_tensor *x = &call->operand[RDG_MATMUL_X];
     (void)n_threads;
     return (size_t)(rdg_tensor_n_rows(x) * rdg_q8_row_blocks(x)) * sizeof(rdg_q8_block);
+}
+
+/* Rows of each stream of a chunk. Streams a multiple of 16 KiB apart in large pages keep meeting in the same
+ * banks of the memory. */
+static int64_t rows_per_stream(int64_t n_rows, int n_streams, int64_t row_stride_bytes)
+{
+    enum { BANKS_BYTES = 16 * 1024 };
+    int64_t rows = n_rows / n_streams;
+    return n_streams > 1 && rows > 1 && rows * row_stride_bytes % BANKS_BYTES == 0 ? rows - 1 : rows;
+}
+
+/* One token: the chunk as so many streams. */
+static int chunk_streams(const rdg_op_call *call, const rdg_q8_isa *isa)
+{
+    return call->operand[RDG_MATMUL_X].dim[1] == 1 ? isa->n_streams : 1;
+}
+
+rdg_pool_ahead rdg_q8_matvec_streams(const rdg_op_call *call, int64_t begin, int64_t end,
+                                     const rdg_q8_isa *isa)
+{
+    const rdg_tensor *weight = &call->operand[RDG_MATMUL_WEIGHT];
+    int64_t rows = rdg_q8_item_rows(weight), first = begin * rows, last = RDG_MIN(end * rows, weight->dim[1]);
+    rdg_pool_ahead a = {.next = rdg_tensor_row(weight, first, 0, 0), .n_streams = chunk_streams(call, isa)};
+    a.bytes = a.stride_bytes =
+        (size_t)(rows_per_stream(last - first, a.n_streams, weight->stride[1]) * weight->stride[1]);
+    return a;
+}
+
+/* What the streams ask for as they go comes too late for their own beginnings. */
+static void begin_streams(const rdg_q8_dot_args *a)
+{
+    for (int64_t at = 0; at < RDG_Q8_REACH_BYTES; at += 64)
+        for (int k = 0; k < a->n_streams; k++)
+            __builtin_prefetch((const char *)a->rows + k * a->stream_stride_bytes + at, 0, 0);
 }
 
 void rdg_q8_matvec_run(const rdg_op_call *call, const rdg_cpu_task *task, const rdg_q8_isa *isa)
@@ -88,10 +114,12 @@ void rdg_q8_matvec_run(const rdg_op_call *call, const rdg_cpu_task *task, const 
                          .sums_stride = RDG_Q8_MAX_ITEM_ROWS};
     for (int t = 0; t < a.n_tokens; t++)
         a.x[t] = (const rdg_q8_block *)task->scratch + t * rdg_q8_row_blocks(x);
-    /* One token: the chunk as so many streams. The rest, or all of it, one row after the other. */
-    for (a.n_streams = a.n_tokens == 1 ? isa->n_streams : 1; first < end; a.n_streams = 1) {
-        int64_t per_stream = (end - first) / a.n_streams;
+    /* What the streams leave over, one row after the other. */
+    for (a.n_streams = chunk_streams(call, isa); first < end; a.n_streams = 1) {
+        int64_t per_stream = rows_per_stream(end - first, a.n_streams, weight->stride[1]);
         a.stream_stride_bytes = per_stream * weight->stride[1];
+        a.rows = rdg_tensor_row(weight, first, 0, 0);
+        if (a.n_streams > 1 && per_stream > 0) begin_streams(&a);
         for (int64_t i = 0; i < per_stream; i += a.n_rows) {
             a.n_rows = RDG_MIN(RDG_Q8_MAX_ITEM_ROWS, per_stream - i);
             a.rows = rdg_tensor_row(weight, first + i, 0, 0);

@@ -14,6 +14,8 @@
 #include "base/cpu.h"
 #include "ops/matmul/matmul.h"
 
+/* A stream asks for what lies so far ahead. */
+enum { RDG_Q8_REACH_BYTES = 2304 };
 enum { RDG_Q8_STREAMS = 4, RDG_Q8_ELEMS = 256, RDG_Q8_SUBS = 16, RDG_Q8_MAX_TOKENS = RDG_MATVEC_MAX_TOKENS };
 
 /* Relative error of a sum whose activations were rounded to 8 bits: with the largest of 256 normal values at
@@ -82,7 +84,8 @@ typedef struct rdg_q8_isa {
 
 /* The kernel's parts (q8.c); the variants of an instruction set are these bound to its rdg_q8_isa. */
 int64_t rdg_q8_matvec_n_items(const rdg_op_call *call, int phase);
-const void *rdg_q8_matvec_stream(const rdg_op_call *call, int64_t item, size_t *bytes);
+rdg_pool_ahead rdg_q8_matvec_streams(const rdg_op_call *call, int64_t begin, int64_t end,
+                                     const rdg_q8_isa *isa);
 size_t rdg_q8_matvec_scratch_bytes(const rdg_op_call *call, int n_threads);
 void rdg_q8_matvec_run(const rdg_op_call *call, const rdg_cpu_task *task, const rdg_q8_isa *isa);
 

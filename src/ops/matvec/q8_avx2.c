@@ -214,16 +214,19 @@ static void run_matvec(const rdg_op_call *call, const rdg_cpu_task *task)
 {
     rdg_q8_matvec_run(call, task, &isa);
 }
+static rdg_pool_ahead matvec_streams(const rdg_op_call *call, int64_t begin, int64_t end)
+{
+    return rdg_q8_matvec_streams(call, begin, end, &isa);
+}
 static void run_experts(const rdg_op_call *call, const rdg_cpu_task *task)
 {
     rdg_q8_experts_run(call, task, &isa);
 }
 
 static const rdg_cpu_kernel matvec_kernel = {2,          rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes,
-                                             run_matvec, 1 + RDG_MATMUL_X,      rdg_q8_matvec_stream};
+                                             run_matvec, 1 + RDG_MATMUL_X,      matvec_streams};
 static const rdg_cpu_kernel matvec_x32_kernel = {
-    2,          rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes,
-    run_matvec, 1 + RDG_MATMUL_X,      rdg_q8_matvec_stream};
+    2, rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes, run_matvec, 1 + RDG_MATMUL_X, matvec_streams};
 static const rdg_cpu_kernel experts_kernel = {2, rdg_q8_experts_n_items, rdg_q8_experts_scratch_bytes,
                                               run_experts};
 

@@ -147,6 +147,30 @@ static rdg_q8_dot_fn *const dots[RDG_TYPE_COUNT] = {
     [RDG_TYPE_MXFP4] = dot_mxfp4,
 };
 
+/* The sums of a block, of each 16 and each 32 of its q. */
+RDG_INLINE void quantised_sums(rdg_q8_block *out)
+{
+    const __m512i in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
+                  even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 0, 0, 0, 0, 0, 0, 0, 0);
+    __m512i sums = _mm512_setzero_si512(); /* of sub-block 4 p + lane in element p of each lane */
+    for (int p = 0; p < 4; p++) {
+        __m512i v = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1),
+                                        _mm512_load_si512(out->q + 64 * p));
+        v = _mm512_add_epi32(v, _mm512_shuffle_epi32(v, _MM_PERM_CDAB));
+        v = _mm512_add_epi32(v, _mm512_shuffle_epi32(v, _MM_PERM_BADC));
+        sums = _mm512_mask_mov_epi32(sums, (__mmask16)(0x1111 << p), v);
+    }
+    sums = _mm512_permutexvar_epi32(in_order, sums);
+    __m512i odd = _mm512_srli_epi64(sums, 32); /* beside the even ones */
+    __m256i twos = _mm512_castsi512_si256(_mm512_permutexvar_epi32(even, _mm512_add_epi32(sums, odd)));
+    _mm512_store_ps(out->sum, _mm512_cvtepi32_ps(sums));
+    _mm256_store_ps(out->sum32, _mm256_setzero_ps());
+    _mm256_store_ps(out->sum32 + 8, _mm256_cvtepi32_ps(twos));
+    _mm256_store_si256((__m256i *)(void *)out->less16,
+                       _mm512_cvtepi32_epi16(_mm512_sub_epi32(_mm512_setzero_si512(), sums)));
+    _mm_store_si128((__m128i *)(void *)out->sum32w, _mm256_cvtepi32_epi16(twos));
+}
+
 /* |x| as an integer orders as the float does and puts NaN above infinity, so neither is lost. */
 RDG_INLINE void quantise(const float *x, int64_t n_columns, rdg_q8_block *out, const int group)
 {
@@ -171,21 +195,14 @@ RDG_INLINE void quantise(const float *x, int64_t n_columns, rdg_q8_block *out, c
                 __m512i q = _mm512_max_epi32(_mm512_cvtps_epi32(_mm512_mul_ps(v[i], inverse)),
                                              _mm512_set1_epi32(-128));
                 __m128i bytes = _mm512_cvtsepi32_epi8(q);
-                int sum = _mm512_reduce_add_epi32(q), sub = i / 2;
-                sub =
-                    (sub & 4) | (sub & 1) << 1 | (sub & 2) >> 1; /* where the sub-block of 32 lies in pair */
+                int sub = i / 2; /* and where the sub-block of 32 lies in pair */
+                sub = (sub & 4) | (sub & 1) << 1 | (sub & 2) >> 1;
                 _mm_store_si128((__m128i *)(void *)(out->q + 16 * i), bytes);
                 _mm_store_si128((__m128i *)(void *)(out->pair + 32 * sub + 16 * (i & 1)), bytes);
-                out->sum[i] = (float)sum;
-                out->less16[i] = (int16_t)-sum;
                 out->scale[i / 2] = out->scale[8 + i / 2] = scale;
             }
         }
-        for (int j = 0; j < 8; j++) {
-            out->sum32[j] = 0.0f;
-            out->sum32[8 + j] = out->sum[2 * j] + out->sum[2 * j + 1];
-            out->sum32w[j] = (int16_t)out->sum32[8 + j];
-        }
+        quantised_sums(out);
         out->scale256 = out->scale[0];
     }
 }
@@ -217,16 +234,19 @@ static void run_matvec(const rdg_op_call *call, const rdg_cpu_task *task)
 {
     rdg_q8_matvec_run(call, task, &isa);
 }
+static rdg_pool_ahead matvec_streams(const rdg_op_call *call, int64_t begin, int64_t end)
+{
+    return rdg_q8_matvec_streams(call, begin, end, &isa);
+}
 static void run_experts(const rdg_op_call *call, const rdg_cpu_task *task)
 {
     rdg_q8_experts_run(call, task, &isa);
 }
 
 static const rdg_cpu_kernel matvec_kernel = {2,          rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes,
-                                             run_matvec, 1 + RDG_MATMUL_X,      rdg_q8_matvec_stream};
+                                             run_matvec, 1 + RDG_MATMUL_X,      matvec_streams};
 static const rdg_cpu_kernel matvec_x32_kernel = {
-    2,          rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes,
-    run_matvec, 1 + RDG_MATMUL_X,      rdg_q8_matvec_stream};
+    2, rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes, run_matvec, 1 + RDG_MATMUL_X, matvec_streams};
 static const rdg_cpu_kernel experts_kernel = {2, rdg_q8_experts_n_items, rdg_q8_experts_scratch_bytes,
                                               run_experts};
 
