@@ -219,6 +219,9 @@ class Stopped(e2e.Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # what runs under nohup ignores some, and so would ridge
+            if signal.getsignal(number) == signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
         cls.large = cls.path("large.gguf")
         subprocess.run([e2e.RIDGE, "synth", cls.large, "--like", "qwen3-0.6b", "--layers", "1", "--type", "F16", "-q"], check=True,
                        stdout=subprocess.DEVNULL)
