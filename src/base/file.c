@@ -298,9 +298,8 @@ rdg_err rdg_out_patch(rdg_out *o, uint64_t offset, const void *data, size_t n, r
 
 rdg_err rdg_out_commit(rdg_out *o, rdg_error *e)
 {
-    rdg_err err = RDG_OK;
-    if (o->failed) return rdg_fail(e, o->failed, "writing '%s' has failed before", o->path);
-    if ((err = rdg_out_flush(o, e))) return err;
+    rdg_err err = rdg_out_flush(o, e);
+    if (err) return err;
     if (fsync(o->fd) != 0 && errno != EINVAL)
         return o->failed = rdg_fail_errno(e, RDG_E_IO, errno, "cannot sync '%s'", o->path);
     int rc = close(o->fd);

@@ -12,11 +12,11 @@ static const rdg_backend_api *const backends[] = {
 #endif
 };
 
-/* Keeps the first loss; every later call on the device returns it. */
 /* How long a list that is destroyed while it runs is waited for: longer than drivers let a hanging kernel be.
  */
 #define DESTROY_TIMEOUT_NS ((int64_t)30 * 1000000000)
 
+/* Keeps the first loss; every later call on the device returns it. */
 static rdg_err note(rdg_device *d, rdg_err rc, const rdg_error *e)
 {
     static const rdg_error plain = {.code = RDG_E_DEVICE_LOST, .message = "the device was lost"};
