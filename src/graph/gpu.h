@@ -118,8 +118,10 @@ typedef struct rdg_gpu_spans {
     uint64_t clock; /* address of the workgroups' records; 0: there are none, and no chains */
     uint32_t n_records;
 } rdg_gpu_spans;
-/* A launch with timestamps around it: its first slot; -1 when there is no room. */
-int rdg_gpu_spans_add(rdg_gpu_spans *s, bool ordered);
+/* Around a launch: its timestamps. Returns its slot, for the end; -1 without spans or room, and nothing is
+ * recorded. */
+int rdg_gpu_span_begin(rdg_gpu_spans *s, bool ordered, rdg_list *l);
+void rdg_gpu_span_end(int slot, rdg_list *l);
 
 typedef struct rdg_gpu_recorder {
     const rdg_plan *plan;
@@ -132,7 +134,7 @@ typedef struct rdg_gpu_recorder {
     rdg_buffer *step_scratch; /* zeroed; attention steps */
     rdg_buffer *chain;        /* counters of chains, rdg_gpu_chain_bytes; NULL: barriers everywhere */
     rdg_gpu_stamps stamps;
-    rdg_gpu_spans *spans; /* filled with RDG_STAMPS_SPANS; not used otherwise */
+    rdg_gpu_spans *spans; /* filled with RDG_STAMPS_SPANS; NULL otherwise */
 } rdg_gpu_recorder;
 
 /* Bytes that rdg_gpu_record_plan needs in `scratch` and `step_scratch`. */

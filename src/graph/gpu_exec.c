@@ -239,6 +239,18 @@ static uint64_t picking_bytes(const rdg_plan *p)
                                      : rdg_sample_scratch_bytes(&cuts, rdg_plan_shape(p, p->logits)->dim[0]);
 }
 
+/* What c, which has its plan and its schedule, needs of the memory that all share. */
+static rdg_err find_needs(const gpu_exec *x, gpu_prepared *c, rdg_error *e)
+{
+    const rdg_plan *p = c->base.plan;
+    bind_context b;
+    rdg_gpu_recorder r = recorder(x, c, &b, p->options.n_ctx);
+    c->scratch_bytes = (uint64_t)c->schedule.scratch_bytes + INPUT_ALIGN;
+    c->sample_bytes = picking_bytes(p);
+    c->chain_bytes = x->chains ? rdg_gpu_chain_bytes(&c->schedule) : 0;
+    return rdg_gpu_record_needs(&r, &c->kernel_bytes, &c->step_bytes, e);
+}
+
 static rdg_err gpu_prepare(rdg_exec *base, rdg_plan *plan, rdg_prepared **out, rdg_error *e)
 {
     gpu_exec *x = (gpu_exec *)base;
@@ -249,7 +261,6 @@ static rdg_err gpu_prepare(rdg_exec *base, rdg_plan *plan, rdg_prepared **out, r
         return rdg_fail(e, RDG_E_NOMEM, "no memory for a plan");
     }
     c->base.plan = plan;
-    bind_context b;
     rdg_err rc = RDG_OK;
     if (!rdg_grow(&x->prepared, x->n_prepared, &x->cap_prepared, sizeof *x->prepared)) {
         rc = rdg_fail(e, RDG_E_NOMEM, "no memory for a plan");
@@ -265,11 +276,7 @@ static rdg_err gpu_prepare(rdg_exec *base, rdg_plan *plan, rdg_prepared **out, r
     if (rc) goto fail;
     look_at_attention(c);
     if ((rc = make_buffers(x, c, e))) goto fail;
-    rdg_gpu_recorder r = recorder(x, c, &b, plan->options.n_ctx);
-    if ((rc = rdg_gpu_record_needs(&r, &c->kernel_bytes, &c->step_bytes, e))) goto fail;
-    c->scratch_bytes = (uint64_t)c->schedule.scratch_bytes + INPUT_ALIGN;
-    c->sample_bytes = picking_bytes(plan);
-    c->chain_bytes = x->chains ? rdg_gpu_chain_bytes(&c->schedule) : 0;
+    if ((rc = find_needs(x, c, e))) goto fail;
     if ((rc = reserve_memory(x, c, e))) goto fail;
     x->prepared[x->n_prepared++] = c;
     *out = &c->base;
@@ -350,9 +357,9 @@ rdg_err rdg_gpu_exec_record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, con
     rdg_gpu_recorder r = recorder(x, c, &b, key);
     r.stamps = recipe->stamps;
     recording fresh = {.n_visible = key, .recipe = *recipe};
-    r.spans = &fresh.spans;
     int slots = recipe->stamps == RDG_STAMPS_ENDS ? (int)c->schedule.n + 1 : 0;
     if (recipe->stamps == RDG_STAMPS_SPANS) {
+        r.spans = &fresh.spans;
         rc = make_spans(x, c, &r, &fresh, e);
         slots = 2 * fresh.spans.cap;
     } else if (recipe->stamps == RDG_STAMPS_ENDS) {
@@ -368,7 +375,7 @@ rdg_err rdg_gpu_exec_record(gpu_exec *x, gpu_prepared *c, int64_t n_visible, con
         rdg_tensor t = *rdg_plan_shape(c->base.plan, c->output_value);
         bind(&b, c->output_value, &t);
         if (recipe->goes_on) {
-            rc = rdg_gpu_record_sampling(x, c, &t, recipe, l, fresh.spans.source ? &fresh.spans : NULL, e);
+            rc = rdg_gpu_record_sampling(x, c, &t, recipe, l, r.spans, e);
         } else {
             rdg_list_barrier(l);
             rdg_list_copy(l, c->output, 0, t.buffer, t.buffer_offset, rdg_buffer_bytes(c->output));
@@ -536,7 +543,7 @@ rdg_err rdg_exec_create_gpu(const rdg_exec_request *r, const rdg_gpu_options *o,
     if ((rc = rdg_gpu_context_get(r, o, &x->context, e))) goto fail;
     x->device = x->context->device;
     x->weights = x->context->weights;
-    x->chains = !o->no_chains && (rdg_device_get_facts(x->device)->features & RDG_GPU_ORDERED_LAUNCHES);
+    x->chains = rdg_device_get_facts(x->device)->features & RDG_GPU_ORDERED_LAUNCHES;
     if ((rc = rdg_gpu_cache_create(x->device, &x->cache, e))) goto fail;
     *out = &x->base;
     return RDG_OK;
@@ -558,20 +565,17 @@ rdg_err rdg_exec_gpu_needs(rdg_exec *base, const rdg_plan *const *plans, int n, 
     *bytes = 0;
     for (int i = 0; i < n && !rc; i++) {
         gpu_prepared c = {.base.plan = (rdg_plan *)plans[i]};
-        uint64_t kernel_bytes = 0, step_bytes = 0;
-        bind_context b;
         rc = rdg_gpu_schedule_create(plans[i], rdg_device_get_facts(x->device), x->weights, x->steps,
                                      &c.schedule, e);
-        rdg_gpu_recorder r = recorder(x, &c, &b, plans[i]->options.n_ctx);
-        if (!rc) rc = rdg_gpu_record_needs(&r, &kernel_bytes, &step_bytes, e);
-        const uint64_t need[5] = {(uint64_t)c.schedule.scratch_bytes + INPUT_ALIGN, kernel_bytes, step_bytes,
-                                  picking_bytes(plans[i]), x->chains ? rdg_gpu_chain_bytes(&c.schedule) : 0};
-        for (int k = 0; k < 5; k++)
+        if (!rc) rc = find_needs(x, &c, e);
+        const uint64_t need[] = {c.scratch_bytes, c.kernel_bytes, c.step_bytes, c.sample_bytes,
+                                 c.chain_bytes};
+        for (int k = 0; k < RDG_COUNTOF(most); k++)
             most[k] = RDG_MAX(most[k], (uint64_t)rdg_round_up((int64_t)need[k], 4096));
         rdg_gpu_schedule_finish(&c.schedule);
     }
     *bytes = rdg_device_bytes_now(x->device) - rdg_gpu_weights_device_bytes(x->weights);
-    for (int k = 0; k < 5; k++) *bytes += most[k];
+    for (int k = 0; k < RDG_COUNTOF(most); k++) *bytes += most[k];
     return rc;
 }
 

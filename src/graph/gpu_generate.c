@@ -24,11 +24,10 @@ rdg_err rdg_gpu_record_sampling(gpu_exec *x, const gpu_prepared *c, const rdg_te
     for (int i = 0; i < n; i++) {
         d[i].barrier_before = false; /* it stands in front of the timestamp */
         rdg_list_barrier(l);
-        int slot = spans ? rdg_gpu_spans_add(spans, true) : -1;
-        if (slot >= 0) rdg_list_timestamp_early(l, slot);
+        int slot = rdg_gpu_span_begin(spans, true, l);
         rdg_err rc = rdg_gpu_dispatch_all(x->cache, l, &d[i], 1, e);
         if (rc) return rc;
-        if (slot >= 0) rdg_list_timestamp(l, slot + 1);
+        rdg_gpu_span_end(slot, l);
     }
     return RDG_OK;
 }

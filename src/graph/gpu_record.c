@@ -36,13 +36,19 @@ static void next_group(recording_state *s, uint32_t before)
     s->counts = true;
 }
 
-int rdg_gpu_spans_add(rdg_gpu_spans *s, bool ordered)
+int rdg_gpu_span_begin(rdg_gpu_spans *s, bool ordered, rdg_list *l)
 {
-    if (s->n == s->cap) return -1;
+    if (!s || s->n == s->cap) return -1;
     int slot = s->n_slots;
     s->source[s->n++] = (rdg_gpu_span_source){.ordered = ordered, .slot = slot};
     s->n_slots += 2;
+    rdg_list_timestamp_early(l, slot);
     return slot;
+}
+
+void rdg_gpu_span_end(int slot, rdg_list *l)
+{
+    if (slot >= 0) rdg_list_timestamp(l, slot + 1);
 }
 
 /* What orders launch i after those it conflicts with. */
@@ -204,7 +210,7 @@ rdg_err rdg_gpu_record_clocks(const rdg_gpu_recorder *r, uint64_t *n, rdg_error 
 static rdg_err record_step(const rdg_gpu_recorder *r, const rdg_gpu_launch *l, bool ordered,
                            recording_state *state, rdg_list *list, rdg_error *e)
 {
-    rdg_gpu_spans *spans = r->stamps == RDG_STAMPS_SPANS ? r->spans : NULL;
+    rdg_gpu_spans *spans = r->spans;
     rdg_gpu_chain chain = {.counter = state->counter, .before = state->before};
     bool clock = chain.counter && spans && spans->clock;
     if (clock) chain.clock = spans->clock + spans->n_records * sizeof(rdg_gpu_clock_record);
@@ -220,10 +226,9 @@ static rdg_err record_step(const rdg_gpu_recorder *r, const rdg_gpu_launch *l, b
         spans->n_records += n;
         return rdg_gpu_dispatch_all(r->cache, list, &d, 1, e);
     }
-    int slot = spans ? rdg_gpu_spans_add(spans, ordered) : 0;
-    if (spans) rdg_list_timestamp_early(list, slot);
+    int slot = rdg_gpu_span_begin(spans, ordered, list);
     rc = rdg_gpu_dispatch_all(r->cache, list, &d, 1, e);
-    if (spans) rdg_list_timestamp(list, slot + 1);
+    rdg_gpu_span_end(slot, list);
     return rc;
 }
 
@@ -274,12 +279,11 @@ rdg_err rdg_gpu_record_plan(const rdg_gpu_recorder *r, rdg_list *list, rdg_error
             if (scratch)
                 rdg_hazards_use(h, rdg_buffer_address(r->scratch), rdg_buffer_bytes(r->scratch), !again);
             bool ordered = begin_launch(r, s, i, list);
-            int slot = r->stamps == RDG_STAMPS_SPANS ? rdg_gpu_spans_add(r->spans, ordered) : -1;
-            if (slot >= 0) rdg_list_timestamp_early(list, slot);
+            int slot = rdg_gpu_span_begin(r->spans, ordered, list);
             int64_t n_barriers = rdg_list_n_barriers(list);
             rc = rdg_gpu_record(r->cache, list, &call, v, scratch ? rdg_buffer_address(r->scratch) : 0,
                                 again ? begin : 0, &why);
-            if (slot >= 0) rdg_list_timestamp(list, slot + 1);
+            rdg_gpu_span_end(slot, list);
             if (scratch && !again) rdg_hazards_set_prepared(h, form, begin, end, row);
             if (rdg_list_n_barriers(list) != n_barriers) { /* its own barrier ordered all before it too */
                 for (int k = 0; k < l->n_reads; k++) use_value(r, h, l->reads[k], false);
