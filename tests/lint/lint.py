@@ -125,6 +125,15 @@ def check_headers():
                 yield f"{path} as {language}: {r.stderr.splitlines()[0]}"
 
 
+def check_guards():
+    """No two headers have the same guard: the second one included would be empty."""
+    owner = {}
+    for path in code_files("", (".h",)):
+        m = re.search(r"^#ifndef (\w+)\n#define \1$", read(path), flags=re.M)
+        if m and owner.setdefault(m.group(1), path) != path:
+            yield f"{path}: guard {m.group(1)} is that of {owner[m.group(1)]}"
+
+
 def check_mutable_state():
     """No writable variables at file scope: what nm calls b or C in the library's objects."""
     library = "build/libridge.a"
@@ -185,7 +194,7 @@ def _format(tool):
 
 
 RULES = [check_layers, check_forbidden, check_lengths, check_tree_size, check_names, check_unfinished, check_headers,
-         check_mutable_state, check_manual, check_format]
+         check_guards, check_mutable_state, check_manual, check_format]
 
 
 def main():

@@ -1,7 +1,7 @@
 /* The launch of matvec_q8.comp: one token, quantised weights, with what a decode step puts around a product.
  */
-#ifndef RDG_OPS_MATVEC_Q8_H
-#define RDG_OPS_MATVEC_Q8_H
+#ifndef RDG_OPS_MATMUL_MATVEC_Q8_H
+#define RDG_OPS_MATMUL_MATVEC_Q8_H
 
 #include "ops/gpu.h"
 #include "ops/glu/glu.h"
