@@ -5,6 +5,7 @@
 #include "ops/attention/flash.h"
 #include "ops/attention/attention_variants.h"
 #include "ops/attention/exp_avx512.h"
+#include "ops/matmul/load_avx512.h"
 #include "ops/matmul/transpose_avx512.h"
 #include "base/cpu.h"
 #include "base/mem.h"
@@ -15,14 +16,6 @@
 #include <string.h>
 
 enum { KEYS = RDG_FLASH_KEYS, GROUP = RDG_FLASH_GROUP, WIDTH = 32 };
-
-RDG_INLINE __m512 load16(rdg_type type, const char *row, int64_t i, __mmask16 m)
-{
-    if (type == RDG_TYPE_F32) return _mm512_maskz_loadu_ps(m, row + 4 * i);
-    __m256i half = _mm256_maskz_loadu_epi16(m, row + 2 * i);
-    if (type == RDG_TYPE_F16) return _mm512_cvtph_ps(half);
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
-}
 
 RDG_INLINE __mmask16 tail_mask(int64_t left)
 {
@@ -55,7 +48,7 @@ static void load_keys(const rdg_tensor *k, int64_t g, int64_t j, int64_t n, floa
             __mmask16 mask = tail_mask(k->dim[0] - d);
             __m512i m[16];
             for (int i = 0; i < 16; i++)
-                m[i] = _mm512_castps_si512(first + i < n ? load16(type, at[first + i], d, mask)
+                m[i] = _mm512_castps_si512(first + i < n ? rdg_load16_avx512(type, at[first + i], d, mask)
                                                          : _mm512_setzero_ps());
             rdg_transpose16_avx512(m);
             for (int i = 0; i < 16; i++) _mm512_store_si512(keys + (d + i) * KEYS + first, m[i]);
@@ -70,9 +63,9 @@ static void load_values(const rdg_tensor *v, int64_t g, int64_t j, int64_t n, fl
     rdg_type type = cache_rows(v, g, j, n, rows, at);
     for (int64_t i = 0; i < n; i++)
         for (int64_t d = 0; d < row_v; d += 16)
-            _mm512_store_ps(values + i * row_v + d, d < v->dim[0]
-                                                        ? load16(type, at[i], d, tail_mask(v->dim[0] - d))
-                                                        : _mm512_setzero_ps());
+            _mm512_store_ps(values + i * row_v + d,
+                            d < v->dim[0] ? rdg_load16_avx512(type, at[i], d, tail_mask(v->dim[0] - d))
+                                          : _mm512_setzero_ps());
 }
 
 /* out[t][0 … 31] = (add ? out : 0) + sum over k < n of panel[k][0 … 31] * x[t][k], for six rows t. */

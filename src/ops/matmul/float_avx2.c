@@ -56,15 +56,6 @@ static void unpack(rdg_type type, const void *rows, int64_t stride, int n_rows, 
     }
 }
 
-static void pack(rdg_type type, const float *const *x, int n_tokens, int n_columns, void *out)
-{
-    rdg_float_group *group = out;
-    (void)type;
-    if (n_tokens < TOKENS || n_columns < RDG_PANEL_COLUMNS) memset(group, 0, sizeof *group);
-    for (int t = 0; t < n_tokens; t++)
-        for (int c = 0; c < n_columns; c++) group->x[c][t] = x[t][c];
-}
-
 static rdg_panel_multiply_fn *const multiply_by_type[RDG_TYPE_COUNT] = {
     [RDG_TYPE_F32] = multiply, [RDG_TYPE_F16] = multiply, [RDG_TYPE_BF16] = multiply};
 
@@ -72,28 +63,12 @@ static rdg_panel_multiply_fn *const multiply_by_type[RDG_TYPE_COUNT] = {
 static const rdg_panel_isa isa = {.panel_bytes = sizeof(rdg_float_panel),
                                   .group_bytes = sizeof(rdg_float_group),
                                   .tile_panels = 1,
-                                  .pack = pack,
+                                  .pack = rdg_float_pack,
                                   .unpack = unpack,
                                   .multiply = multiply_by_type};
 
-static bool accepts(const rdg_op_call *call)
-{
-    return multiply_by_type[call->operand[RDG_MATMUL_WEIGHT].type] != NULL;
-}
-static int64_t n_items(const rdg_op_call *call, int phase)
-{
-    return rdg_panel_n_items(call, phase, &isa);
-}
-static size_t scratch_bytes(const rdg_op_call *call, int n_threads)
-{
-    return rdg_panel_scratch_bytes(call, n_threads, &isa);
-}
-static void run(const rdg_op_call *call, const rdg_cpu_task *task)
-{
-    rdg_panel_run(call, task, &isa);
-}
+#include "ops/matmul/panel_kernel.h"
 
-static const rdg_cpu_kernel kernel = {2, n_items, scratch_bytes, run};
 const rdg_variant rdg_matmul_float_avx2 = {.name = "float_avx2_fma",
                                            .source = "src/ops/matmul/float_avx2.c",
                                            .backend = RDG_BACKEND_CPU,

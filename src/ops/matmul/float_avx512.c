@@ -2,6 +2,7 @@
  * A vector lane is a row, so each sum runs over the columns in order, one block of 256 after the other. */
 #include "ops/matmul/matmul_variants.h"
 #include "ops/matmul/panel.h"
+#include "ops/matmul/load_avx512.h"
 #include "ops/matmul/transpose_avx512.h"
 #include "base/cpu.h"
 
@@ -33,14 +34,6 @@ static void multiply(const void *p, const void *g, float *sums)
         }
 }
 
-RDG_INLINE __m512i load16(rdg_type type, const char *row, int column, __mmask16 m)
-{
-    if (type == RDG_TYPE_F32) return _mm512_maskz_loadu_epi32(m, row + 4 * column);
-    __m256i half = _mm256_maskz_loadu_epi16(m, row + 2 * column);
-    if (type == RDG_TYPE_F16) return _mm512_castps_si512(_mm512_cvtph_ps(half));
-    return _mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16);
-}
-
 static void unpack(rdg_type type, const void *rows, int64_t stride, int n_rows, int n_columns, void *out)
 {
     rdg_float_panel *panel = out;
@@ -50,20 +43,12 @@ static void unpack(rdg_type type, const void *rows, int64_t stride, int n_rows, 
             __mmask16 mask = left >= 16 ? 0xffff : left > 0 ? (__mmask16)((1u << left) - 1) : 0;
             __m512i m[16];
             for (int r = 0; r < LANES; r++)
-                m[r] = first + r < n_rows ? load16(type, (const char *)rows + (first + r) * stride, c, mask)
+                m[r] = first + r < n_rows ? _mm512_castps_si512(rdg_load16_avx512(
+                                                type, (const char *)rows + (first + r) * stride, c, mask))
                                           : _mm512_setzero_si512();
             rdg_transpose16_avx512(m);
             for (int i = 0; i < LANES; i++) _mm512_store_si512(panel->w[c + i] + first, m[i]);
         }
-}
-
-static void pack(rdg_type type, const float *const *x, int n_tokens, int n_columns, void *out)
-{
-    rdg_float_group *group = out;
-    (void)type;
-    if (n_tokens < TOKENS || n_columns < RDG_PANEL_COLUMNS) memset(group, 0, sizeof *group);
-    for (int t = 0; t < n_tokens; t++)
-        for (int c = 0; c < n_columns; c++) group->x[c][t] = x[t][c];
 }
 
 static rdg_panel_multiply_fn *const multiply_by_type[RDG_TYPE_COUNT] = {
@@ -73,28 +58,12 @@ static rdg_panel_multiply_fn *const multiply_by_type[RDG_TYPE_COUNT] = {
 static const rdg_panel_isa isa = {.panel_bytes = sizeof(rdg_float_panel),
                                   .group_bytes = sizeof(rdg_float_group),
                                   .tile_panels = 1,
-                                  .pack = pack,
+                                  .pack = rdg_float_pack,
                                   .unpack = unpack,
                                   .multiply = multiply_by_type};
 
-static bool accepts(const rdg_op_call *call)
-{
-    return multiply_by_type[call->operand[RDG_MATMUL_WEIGHT].type] != NULL;
-}
-static int64_t n_items(const rdg_op_call *call, int phase)
-{
-    return rdg_panel_n_items(call, phase, &isa);
-}
-static size_t scratch_bytes(const rdg_op_call *call, int n_threads)
-{
-    return rdg_panel_scratch_bytes(call, n_threads, &isa);
-}
-static void run(const rdg_op_call *call, const rdg_cpu_task *task)
-{
-    rdg_panel_run(call, task, &isa);
-}
+#include "ops/matmul/panel_kernel.h"
 
-static const rdg_cpu_kernel kernel = {2, n_items, scratch_bytes, run};
 const rdg_variant rdg_matmul_float_avx512 = {.name = "float_avx512_fma",
                                              .source = "src/ops/matmul/float_avx512.c",
                                              .backend = RDG_BACKEND_CPU,

@@ -133,3 +133,34 @@ void rdg_panel_run(const rdg_op_call *call, const rdg_cpu_task *task, const rdg_
             run_tile(call, &c, isa, i, task);
     }
 }
+
+void rdg_float_pack(rdg_type type, const float *const *x, int n_tokens, int n_columns, void *out)
+{
+    rdg_float_group *group = out;
+    (void)type;
+    if (n_tokens < RDG_PANEL_TOKENS || n_columns < RDG_PANEL_COLUMNS) memset(group, 0, sizeof *group);
+    for (int t = 0; t < n_tokens; t++)
+        for (int c = 0; c < n_columns; c++) group->x[c][t] = x[t][c];
+}
+
+void rdg_q8_pack(const float *const *x, int n_tokens, int n_columns, int block_elems, int sub_elems,
+                 uint32_t flip, rdg_q8_quantise_fn *quantise, rdg_q8_group *group)
+{
+    const bool fine = block_elems == 32;
+    rdg_q8_block b;
+    for (int t = 0; t < RDG_PANEL_TOKENS; t++) {
+        if (t < n_tokens)
+            quantise(x[t], n_columns, block_elems, &b);
+        else
+            memset(&b, 0, sizeof b);
+        for (int k = 0; k < RDG_PANEL_COLUMNS / 4; k++) {
+            uint32_t four;
+            memcpy(&four, b.q + 4 * k, 4);
+            four ^= flip;
+            memcpy(group->q[k][t], &four, 4);
+        }
+        for (int j = 0; j < RDG_PANEL_COLUMNS / sub_elems; j++)
+            group->sum[j][t] = sub_elems == 32 ? b.sum32[8 + j] * (fine ? b.scale[j] : 1.0f) : b.sum[j];
+        for (int j = 0; j < 8; j++) group->scale[j][t] = b.scale[j];
+    }
+}

@@ -7,13 +7,14 @@
  *       multiply   for each group of 6 tokens: 32 rows x 6 tokens in registers, then added to the tile's sums
  *
  * The activations are laid out in groups of six tokens once a call (phase 0). Nothing depends on the number
- * of threads, and the order of every sum is that of the columns. An instruction set provides the four
- * functions. */
+ * of threads, and the order of every sum is that of the columns. An instruction set provides unpack and
+ * multiply; its kernel is bound to them by panel_kernel.h. */
 #ifndef RDG_OPS_MATMUL_PANEL_H
 #define RDG_OPS_MATMUL_PANEL_H
 
 #include "base/compiler.h"
 #include "ops/matmul/matmul.h"
+#include "ops/matvec/q8.h"
 
 enum {
     RDG_PANEL_COLUMNS = 256,
@@ -52,6 +53,13 @@ typedef struct rdg_float_group {
 
 /* sums[6 tokens][32 rows], 64-byte aligned, += panel . group */
 typedef void rdg_panel_multiply_fn(const void *panel, const void *group, float *sums);
+
+/* rdg_panel_isa's pack of F32, F16 and BF16 weights. */
+void rdg_float_pack(rdg_type type, const float *const *x, int n_tokens, int n_columns, void *group);
+/* And that of block formats, for weights in blocks of block_elems and sub-blocks of sub_elems. flip: 0, or
+ * 0x80808080 for activations + 128 (the sums stay those of the activations). */
+void rdg_q8_pack(const float *const *x, int n_tokens, int n_columns, int block_elems, int sub_elems,
+                 uint32_t flip, rdg_q8_quantise_fn *quantise, rdg_q8_group *group);
 
 /* What an instruction set brings. */
 typedef struct rdg_panel_isa {

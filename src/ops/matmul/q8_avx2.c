@@ -144,23 +144,10 @@ static void unpack(rdg_type type, const void *rows, int64_t stride, int n_rows, 
     }
 }
 
-/* The activations of six tokens, four columns of each side by side. */
-static void pack(rdg_type type, const float *const *x, int n_tokens, int n_columns, void *out)
+static void pack(rdg_type type, const float *const *x, int n_tokens, int n_columns, void *group)
 {
     const rdg_block_format *f = &rdg_block_formats_avx2[type];
-    const bool fine = f->block_elems == 32;
-    rdg_q8_group *group = out;
-    rdg_q8_block b;
-    for (int t = 0; t < RDG_PANEL_TOKENS; t++) {
-        if (t < n_tokens)
-            rdg_q8_quantise_avx2(x[t], n_columns, f->block_elems, &b);
-        else
-            memset(&b, 0, sizeof b);
-        for (int k = 0; k < RDG_PANEL_COLUMNS / 4; k++) memcpy(group->q[k][t], b.q + 4 * k, 4);
-        for (int j = 0; j < RDG_PANEL_COLUMNS / f->sub_elems; j++)
-            group->sum[j][t] = f->sub_elems == 32 ? b.sum32[8 + j] * (fine ? b.scale[j] : 1.0f) : b.sum[j];
-        for (int j = 0; j < 8; j++) group->scale[j][t] = b.scale[j];
-    }
+    rdg_q8_pack(x, n_tokens, n_columns, f->block_elems, f->sub_elems, 0, rdg_q8_quantise_avx2, group);
 }
 
 static rdg_panel_multiply_fn *const multiply_by_type[RDG_TYPE_COUNT] = {
@@ -180,24 +167,8 @@ static const rdg_panel_isa isa = {.panel_bytes = sizeof(rdg_q8_panel),
                                   .unpack = unpack,
                                   .multiply = multiply_by_type};
 
-static bool accepts(const rdg_op_call *call)
-{
-    return multiply_by_type[call->operand[RDG_MATMUL_WEIGHT].type] != NULL;
-}
-static int64_t n_items(const rdg_op_call *call, int phase)
-{
-    return rdg_panel_n_items(call, phase, &isa);
-}
-static size_t scratch_bytes(const rdg_op_call *call, int n_threads)
-{
-    return rdg_panel_scratch_bytes(call, n_threads, &isa);
-}
-static void run(const rdg_op_call *call, const rdg_cpu_task *task)
-{
-    rdg_panel_run(call, task, &isa);
-}
+#include "ops/matmul/panel_kernel.h"
 
-static const rdg_cpu_kernel kernel = {2, n_items, scratch_bytes, run};
 const rdg_variant rdg_matmul_q8_avx2 = {.name = "q8_avx2",
                                         .source = "src/ops/matmul/q8_avx2.c",
                                         .backend = RDG_BACKEND_CPU,
