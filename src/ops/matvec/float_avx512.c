@@ -3,28 +3,13 @@
  * alone. */
 #include "ops/matvec/matvec_variants.h"
 #include "ops/matvec/q8.h"
+#include "ops/matmul/load_avx512.h"
 
 #include <immintrin.h>
 
-typedef __m512 load16_fn(const void *row, int64_t i, __mmask16 m);
-
-RDG_INLINE __m512 load_f32(const void *row, int64_t i, __mmask16 m)
-{
-    return _mm512_maskz_loadu_ps(m, (const float *)row + i);
-}
-RDG_INLINE __m512 load_f16(const void *row, int64_t i, __mmask16 m)
-{
-    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(m, (const uint16_t *)row + i));
-}
-RDG_INLINE __m512 load_bf16(const void *row, int64_t i, __mmask16 m)
-{
-    __m512i u = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m, (const uint16_t *)row + i));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(u, 16));
-}
-
 /* One row times n tokens (a constant where it is called). */
-RDG_INLINE void dot_row(const void *row, int64_t n_columns, const float *x, int64_t x_stride, int n,
-                        float *sums, int64_t sums_stride, load16_fn *load)
+RDG_INLINE void dot_row(rdg_type type, const char *row, int64_t n_columns, const float *x, int64_t x_stride,
+                        int n, float *sums, int64_t sums_stride)
 {
     enum { UNROLL = 4, STEP = 16 * UNROLL };
     __m512 acc[4][UNROLL];
@@ -33,13 +18,13 @@ RDG_INLINE void dot_row(const void *row, int64_t n_columns, const float *x, int6
     int64_t i = 0;
     for (; i + STEP <= n_columns; i += STEP)
         for (int k = 0; k < UNROLL; k++) {
-            __m512 w = load(row, i + 16 * k, 0xffff);
+            __m512 w = rdg_load16_avx512(type, row, i + 16 * k, 0xffff);
             for (int t = 0; t < n; t++)
                 acc[t][k] = _mm512_fmadd_ps(w, _mm512_loadu_ps(x + t * x_stride + i + 16 * k), acc[t][k]);
         }
     for (; i < n_columns; i += 16) {
         __mmask16 m = n_columns - i >= 16 ? 0xffff : (__mmask16)((1u << (n_columns - i)) - 1);
-        __m512 w = load(row, i, m);
+        __m512 w = rdg_load16_avx512(type, row, i, m);
         for (int t = 0; t < n; t++)
             acc[t][0] = _mm512_fmadd_ps(w, _mm512_maskz_loadu_ps(m, x + t * x_stride + i), acc[t][0]);
     }
@@ -48,46 +33,22 @@ RDG_INLINE void dot_row(const void *row, int64_t n_columns, const float *x, int6
             _mm512_add_ps(_mm512_add_ps(acc[t][0], acc[t][1]), _mm512_add_ps(acc[t][2], acc[t][3])));
 }
 
-RDG_INLINE void dot_rows(const rdg_float_dot_args *a, load16_fn *load)
+RDG_INLINE void dot_rows(const rdg_float_dot_args *a, rdg_type type)
 {
     for (int64_t r = 0; r < a->n_rows; r++) {
         const char *row = (const char *)a->rows + r * a->row_stride_bytes;
         int t = 0;
         for (; t + 4 <= a->n_tokens; t += 4)
-            dot_row(row, a->n_columns, a->x + t * a->x_stride, a->x_stride, 4,
-                    a->sums + t * a->sums_stride + r, a->sums_stride, load);
+            dot_row(type, row, a->n_columns, a->x + t * a->x_stride, a->x_stride, 4,
+                    a->sums + t * a->sums_stride + r, a->sums_stride);
         for (; t < a->n_tokens; t++)
-            dot_row(row, a->n_columns, a->x + t * a->x_stride, a->x_stride, 1,
-                    a->sums + t * a->sums_stride + r, a->sums_stride, load);
+            dot_row(type, row, a->n_columns, a->x + t * a->x_stride, a->x_stride, 1,
+                    a->sums + t * a->sums_stride + r, a->sums_stride);
     }
 }
 
-static void dot_f32(const rdg_float_dot_args *a)
-{
-    dot_rows(a, load_f32);
-}
-static void dot_f16(const rdg_float_dot_args *a)
-{
-    dot_rows(a, load_f16);
-}
-static void dot_bf16(const rdg_float_dot_args *a)
-{
-    dot_rows(a, load_bf16);
-}
+#include "ops/matvec/float_kernel.h"
 
-static rdg_float_dot_fn *const dots[RDG_TYPE_COUNT] = {
-    [RDG_TYPE_F32] = dot_f32, [RDG_TYPE_F16] = dot_f16, [RDG_TYPE_BF16] = dot_bf16};
-
-static bool accepts(const rdg_op_call *call)
-{
-    return dots[call->operand[RDG_MATMUL_WEIGHT].type] != NULL;
-}
-static void run(const rdg_op_call *call, const rdg_cpu_task *task)
-{
-    rdg_float_matvec_run(call, task, dots);
-}
-
-static const rdg_cpu_kernel kernel = {1, rdg_float_matvec_n_items, NULL, run};
 const rdg_variant rdg_matvec_float_avx512 = {.name = "float_avx512_fma",
                                              .source = "src/ops/matvec/float_avx512.c",
                                              .backend = RDG_BACKEND_CPU,

@@ -80,8 +80,9 @@ RDG_INLINE void dot_row(const uint8_t *row, int64_t n_columns, const rdg_q8_bloc
 }
 
 /* More than two tokens: the rows of an item are in L1 or L2 when they are unpacked again. */
-RDG_INLINE void dot_rows(const rdg_q8_dot_args *a, const rdg_block_format f)
+RDG_INLINE void dot_rows(const rdg_q8_dot_args *a, const rdg_type type)
 {
+    const rdg_block_format f = rdg_block_formats_avx2[type];
     for (int t = 0; t < a->n_tokens; t += 2)
         for (int64_t r = 0; r < a->n_rows; r++) {
             const uint8_t *row = (const uint8_t *)a->rows + r * a->row_stride_bytes;
@@ -93,67 +94,7 @@ RDG_INLINE void dot_rows(const rdg_q8_dot_args *a, const rdg_block_format f)
         }
 }
 
-/* The format is a constant here, so that each gets its own loops. */
-static void dot_q2_k(const rdg_q8_dot_args *a)
-{
-    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q2_K]);
-}
-static void dot_q3_k(const rdg_q8_dot_args *a)
-{
-    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q3_K]);
-}
-static void dot_q4_k(const rdg_q8_dot_args *a)
-{
-    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q4_K]);
-}
-static void dot_q5_k(const rdg_q8_dot_args *a)
-{
-    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q5_K]);
-}
-static void dot_q6_k(const rdg_q8_dot_args *a)
-{
-    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q6_K]);
-}
-static void dot_q8_0(const rdg_q8_dot_args *a)
-{
-    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q8_0]);
-}
-static void dot_q4_0(const rdg_q8_dot_args *a)
-{
-    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q4_0]);
-}
-static void dot_q4_1(const rdg_q8_dot_args *a)
-{
-    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q4_1]);
-}
-static void dot_q5_0(const rdg_q8_dot_args *a)
-{
-    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q5_0]);
-}
-static void dot_q5_1(const rdg_q8_dot_args *a)
-{
-    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_Q5_1]);
-}
-static void dot_iq4_nl(const rdg_q8_dot_args *a)
-{
-    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_IQ4_NL]);
-}
-static void dot_iq4_xs(const rdg_q8_dot_args *a)
-{
-    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_IQ4_XS]);
-}
-static void dot_mxfp4(const rdg_q8_dot_args *a)
-{
-    dot_rows(a, rdg_block_formats_avx2[RDG_TYPE_MXFP4]);
-}
-
-static rdg_q8_dot_fn *const dots[RDG_TYPE_COUNT] = {
-    [RDG_TYPE_Q2_K] = dot_q2_k,   [RDG_TYPE_Q3_K] = dot_q3_k,     [RDG_TYPE_Q4_K] = dot_q4_k,
-    [RDG_TYPE_Q5_K] = dot_q5_k,   [RDG_TYPE_Q6_K] = dot_q6_k,     [RDG_TYPE_Q8_0] = dot_q8_0,
-    [RDG_TYPE_Q4_0] = dot_q4_0,   [RDG_TYPE_Q4_1] = dot_q4_1,     [RDG_TYPE_Q5_0] = dot_q5_0,
-    [RDG_TYPE_Q5_1] = dot_q5_1,   [RDG_TYPE_IQ4_NL] = dot_iq4_nl, [RDG_TYPE_IQ4_XS] = dot_iq4_xs,
-    [RDG_TYPE_MXFP4] = dot_mxfp4,
-};
+#include "ops/matvec/q8_dots.h"
 
 void rdg_q8_quantise_avx2(const float *x, int64_t n_columns, int64_t group, rdg_q8_block *out)
 {
@@ -197,38 +138,7 @@ void rdg_q8_quantise_avx2(const float *x, int64_t n_columns, int64_t group, rdg_
 
 static const rdg_q8_isa isa = {rdg_q8_quantise_avx2, dots, 1};
 
-/* matvec has a version for each form of the activations: calls of one kernel share them. */
-static bool accepts_any(const rdg_op_call *call)
-{
-    return dots[call->operand[0].type] != NULL; /* the weight, in matvec and experts */
-}
-static bool accepts_256(const rdg_op_call *call)
-{
-    return accepts_any(call) && rdg_type_block_elems(call->operand[0].type) == RDG_Q8_ELEMS;
-}
-static bool accepts_32(const rdg_op_call *call)
-{
-    return accepts_any(call) && rdg_type_block_elems(call->operand[0].type) == 32;
-}
-static void run_matvec(const rdg_op_call *call, const rdg_cpu_task *task)
-{
-    rdg_q8_matvec_run(call, task, &isa);
-}
-static rdg_pool_ahead matvec_streams(const rdg_op_call *call, int64_t begin, int64_t end)
-{
-    return rdg_q8_matvec_streams(call, begin, end, &isa);
-}
-static void run_experts(const rdg_op_call *call, const rdg_cpu_task *task)
-{
-    rdg_q8_experts_run(call, task, &isa);
-}
-
-static const rdg_cpu_kernel matvec_kernel = {2,          rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes,
-                                             run_matvec, 1 + RDG_MATMUL_X,      matvec_streams};
-static const rdg_cpu_kernel matvec_x32_kernel = {
-    2, rdg_q8_matvec_n_items, rdg_q8_matvec_scratch_bytes, run_matvec, 1 + RDG_MATMUL_X, matvec_streams};
-static const rdg_cpu_kernel experts_kernel = {2, rdg_q8_experts_n_items, rdg_q8_experts_scratch_bytes,
-                                              run_experts};
+#include "ops/matvec/q8_kernels.h"
 
 const rdg_variant rdg_matvec_q8_avx2 = {.name = "q8_avx2",
                                         .source = "src/ops/matvec/q8_avx2.c",
