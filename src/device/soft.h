@@ -36,4 +36,14 @@ rdg_err rdg_soft_submit(rdg_device *d, rdg_list *l, const rdg_event *waits, int 
 rdg_err rdg_soft_poll(rdg_device *d, int queue, uint64_t *value, rdg_error *e);
 rdg_err rdg_soft_wait(rdg_device *d, int queue, uint64_t value, int64_t timeout_ns, rdg_error *e);
 
+/* What the rdg_backend_api of such a device holds beside its name, enumerate, open and close. */
+#define RDG_SOFT_CALLS                                                                                       \
+    .buffer_create = rdg_soft_buffer_create, .buffer_import = rdg_soft_buffer_import,                        \
+    .buffer_destroy = rdg_soft_buffer_destroy, .kernel_create = rdg_soft_kernel_create,                      \
+    .kernel_destroy = rdg_soft_kernel_destroy, .list_create = rdg_soft_list_create,                          \
+    .list_destroy = rdg_soft_list_destroy, .list_begin = rdg_soft_list_begin, .dispatch = rdg_soft_dispatch, \
+    .barrier = rdg_soft_barrier, .copy = rdg_soft_copy, .fill = rdg_soft_fill,                               \
+    .timestamp = rdg_soft_timestamp, .list_end = rdg_soft_list_end, .read_ticks = rdg_soft_read_ticks,       \
+    .submit = rdg_soft_submit, .poll = rdg_soft_poll, .wait = rdg_soft_wait
+
 #endif
