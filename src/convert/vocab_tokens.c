@@ -203,12 +203,9 @@ static rdg_err scores_from_merges(converter *c)
         if (!rdg_strmap_put(&map, v->tokens[i].p, v->tokens[i].n, i)) err = rdg_vocab_no_memory(c);
     }
     for (size_t rank = v->n_merges; rank-- > 0 && !err;) { /* backwards: the first rank of a result stays */
-        rdg_str m = v->merges[rank];
-        const char *space = memchr(m.p + 1, ' ', m.n - 1);
-        rdg_buf_clear(&b);
-        rdg_buf_append(&b, m.p, (size_t)(space - m.p));
-        rdg_buf_append(&b, space + 1, (size_t)(m.p + m.n - space - 1));
-        int32_t id = b.failed ? -1 : rdg_strmap_get(&map, b.data, b.len);
+        rdg_str left, right;
+        bool cut = rdg_vocab_merge(v, rank, &left, &right, &b);
+        int32_t id = cut && !b.failed ? rdg_strmap_get(&map, b.data, b.len) : -1;
         if (b.failed) err = rdg_vocab_no_memory(c);
         if (id >= 0) v->scores[id] = -(float)rank;
     }

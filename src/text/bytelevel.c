@@ -37,19 +37,13 @@ rdg_err rdg_bpe_prepare(rdg_tokenizer *t, const rdg_log *log, rdg_error *e)
     rdg_buf_init(&b);
     if (v->n_merges > UINT32_MAX / 2 || !rdg_intmap_reserve(&t->bpe.pairs, v->n_merges)) goto no_memory;
     for (size_t rank = 0; rank < v->n_merges; rank++) {
-        rdg_str m = v->merges[rank];
-        const char *space = m.n > 1 ? memchr(m.p + 1, ' ', m.n - 1) : NULL;
-        if (!space || space + 1 == m.p + m.n) {
+        rdg_str l, r;
+        if (!rdg_vocab_merge(v, rank, &l, &r, &b)) {
             n_bad++;
             continue;
         }
-        size_t n_left = (size_t)(space - m.p), n_right = m.n - n_left - 1;
-        rdg_buf_clear(&b);
-        rdg_buf_append(&b, m.p, n_left);
-        rdg_buf_append(&b, space + 1, n_right);
         if (b.failed) goto no_memory;
-        int32_t left = rdg_tokenizer_symbol(t, m.p, n_left),
-                right = rdg_tokenizer_symbol(t, space + 1, n_right);
+        int32_t left = rdg_tokenizer_symbol(t, l.p, l.n), right = rdg_tokenizer_symbol(t, r.p, r.n);
         int32_t result = rdg_tokenizer_symbol(t, b.data, b.len);
         if (left < 0 || right < 0 || result < 0 || !rdg_bpe_add(&t->bpe, left, right, result, (uint32_t)rank))
             goto no_memory;

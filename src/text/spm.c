@@ -97,23 +97,14 @@ static rdg_err pairs_from_merges(rdg_tokenizer *t, const rdg_log *log, rdg_error
     rdg_err err = RDG_OK;
     rdg_buf_init(&b);
     for (size_t rank = 0; rank < v->n_merges && !err; rank++) {
-        rdg_str m = v->merges[rank];
-        const char *space = m.n > 1 ? memchr(m.p + 1, ' ', m.n - 1) : NULL;
-        if (!space || space + 1 == m.p + m.n) {
-            n_bad++;
-            continue;
-        }
-        size_t n_left = (size_t)(space - m.p), n_right = m.n - n_left - 1;
-        rdg_buf_clear(&b);
-        rdg_buf_append(&b, m.p, n_left);
-        rdg_buf_append(&b, space + 1, n_right);
-        int32_t result = b.failed ? -1 : rdg_tokenizer_ordinary(t, b.data, b.len);
+        rdg_str l, r;
+        bool cut = rdg_vocab_merge(v, rank, &l, &r, &b);
+        int32_t result = cut && !b.failed ? rdg_tokenizer_ordinary(t, b.data, b.len) : -1;
         if (result < 0) {
             n_bad++;
             continue;
         }
-        int32_t left = rdg_tokenizer_symbol(t, m.p, n_left),
-                right = rdg_tokenizer_symbol(t, space + 1, n_right);
+        int32_t left = rdg_tokenizer_symbol(t, l.p, l.n), right = rdg_tokenizer_symbol(t, r.p, r.n);
         if (left < 0 || right < 0 || !rdg_bpe_add(&t->bpe, left, right, result, (uint32_t)rank))
             err = no_memory(t, e);
     }

@@ -54,3 +54,17 @@ void rdg_vocab_set_kind(rdg_vocab *v, rdg_vocab_kind kind, const char *pre)
         v->ignore_merges = rule->ignore_merges;
     }
 }
+
+bool rdg_vocab_merge(const rdg_vocab *v, size_t rank, rdg_str *left, rdg_str *right, rdg_buf *joined)
+{
+    rdg_str m = v->merges[rank];
+    /* neither part is empty; the left one may begin with a space */
+    const char *space = m.n > 1 ? memchr(m.p + 1, ' ', m.n - 1) : NULL;
+    rdg_buf_clear(joined);
+    if (!space || space + 1 == m.p + m.n) return false;
+    *left = (rdg_str){m.p, (size_t)(space - m.p)};
+    *right = (rdg_str){space + 1, m.n - left->n - 1};
+    rdg_buf_append(joined, left->p, left->n);
+    rdg_buf_append(joined, right->p, right->n);
+    return true;
+}

@@ -73,6 +73,8 @@ void rdg_vocab_finish(rdg_vocab *v);
  * otherwise. */
 void rdg_vocab_set_kind(rdg_vocab *v, rdg_vocab_kind kind, const char *pre);
 const char *rdg_vocab_kind_name(rdg_vocab_kind kind); /* "llama", … */
+/* The two parts of a merge, and in `joined` (failed: no memory) what they become. False: it has no two. */
+bool rdg_vocab_merge(const rdg_vocab *v, size_t rank, rdg_str *left, rdg_str *right, rdg_buf *joined);
 
 /* Reads the tokenizer.* keys. NOT_FOUND: there is no tokenizer. On failure v is empty. */
 rdg_err rdg_vocab_read(const rdg_gguf *g, const rdg_log *log, rdg_vocab *v, rdg_error *e);
