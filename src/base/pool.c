@@ -5,11 +5,31 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdbool.h>
+#include <string.h>
 
 /* Spins before a waiting thread sleeps or yields. About 50 us on a 3 GHz core: longer than the gap between
  * two operations of a decode step, shorter than anybody's patience with a busy idle core. */
 enum { SPINS_BEFORE_SLEEP = 4000, SPINS_BEFORE_YIELD = 2000, YIELDS_BEFORE_SLEEP = 20 };
+
+/* Phases whose shares exist at once: so many may be under way between two barriers. */
+enum { SHARE_SETS = 8 };
+/* An owner takes a quarter of what is left, so that little is under way at the end, and not so much at once
+ * that nobody could help. A thread looks at so many others for something to take over. */
+enum { OWN_PART = 4, OWN_MOST = 64, MAX_VICTIMS = 16, TURN_BITS = 28 };
+
+/* A thread's turns that nobody has taken yet: the phase's tag, where they begin, where they end. With another
+ * tag the share is untouched: so a set needs no clearing, and a share can be taken from before its owner has
+ * come. */
+typedef struct rdg_pool_share {
+    RDG_ALIGNED(64) _Atomic uint64_t left;
+} rdg_pool_share;
+
+/* A thread's own count of phases; they agree wherever all have been at a barrier. */
+typedef struct seat {
+    RDG_ALIGNED(64) uint64_t n_phases;
+    unsigned barrier_phase; /* the last one seen */
+    int since_barrier;      /* phases */
+} seat;
 
 typedef struct worker {
     rdg_pool *pool;
@@ -21,6 +41,8 @@ struct rdg_pool {
     int n_threads;
     worker *workers; /* n_threads - 1: the caller is thread 0 */
     int n_started;
+    seat *seats;            /* [n_threads] */
+    rdg_pool_share *shares; /* [SHARE_SETS][n_threads] */
     rdg_pool_fn *fn;
     void *ctx;
     pthread_mutex_t mutex;
@@ -91,10 +113,15 @@ rdg_err rdg_pool_create(int n_threads, rdg_pool **out, rdg_error *e)
     pthread_cond_init(&p->wake, NULL);
     pthread_cond_init(&p->pass, NULL);
     p->workers = rdg_alloc_array((size_t)n_threads, sizeof *p->workers);
-    if (!p->workers) {
+    p->seats = rdg_alloc_aligned(64, (size_t)n_threads * sizeof *p->seats);
+    p->shares = rdg_alloc_aligned(64, (size_t)n_threads * SHARE_SETS * sizeof *p->shares);
+    if (!p->workers || !p->seats || !p->shares) {
         rdg_pool_destroy(p);
         return rdg_fail(e, RDG_E_NOMEM, "no memory for %d threads", n_threads);
     }
+    memset(p->seats, 0, (size_t)n_threads * sizeof *p->seats);
+    memset(p->shares, 0, (size_t)n_threads * SHARE_SETS * sizeof *p->shares);
+    for (int i = 0; i < n_threads; i++) p->seats[i].n_phases = SHARE_SETS; /* no tag is 0 at first */
     for (int i = 1; i < n_threads; i++) {
         worker *w = &p->workers[i - 1];
         w->pool = p;
@@ -119,6 +146,8 @@ void rdg_pool_destroy(rdg_pool *p)
     pthread_cond_destroy(&p->pass);
     pthread_cond_destroy(&p->wake);
     pthread_mutex_destroy(&p->mutex);
+    rdg_free(p->shares);
+    rdg_free(p->seats);
     rdg_free(p->workers);
     rdg_free(p);
 }
@@ -202,4 +231,67 @@ void rdg_pool_barrier(rdg_pool *p, rdg_pool_ahead *ahead)
             pthread_mutex_unlock(&p->mutex);
         }
     }
+}
+
+/* Sharing out
+ * -------------------------------------------------------------------------------------------------- */
+
+void rdg_pool_phase_begin(rdg_pool_phase *phase, rdg_pool *p, int thread, int64_t least,
+                          rdg_pool_turns_fn *n_turns, const void *ctx)
+{
+    seat *s = &p->seats[thread];
+    if (atomic_load_explicit(&p->barrier_phase, memory_order_relaxed) != s->barrier_phase)
+        s->since_barrier = 0;
+    if (s->since_barrier == SHARE_SETS) { /* some may still be in the set that comes next */
+        rdg_pool_barrier(p, NULL);
+        s->since_barrier = 0;
+    }
+    s->since_barrier++;
+    s->barrier_phase = atomic_load_explicit(&p->barrier_phase, memory_order_relaxed);
+    uint64_t n = s->n_phases++;
+    *phase = (rdg_pool_phase){.pool = p,
+                              .n_turns = n_turns,
+                              .ctx = ctx,
+                              .shares = p->shares + n % SHARE_SETS * (uint64_t)p->n_threads,
+                              .tag = n / SHARE_SETS << (2 * TURN_BITS),
+                              .least = least,
+                              .thread = thread};
+}
+
+/* Takes from one share. */
+static bool take(const rdg_pool_phase *phase, bool own, rdg_pool_piece *out)
+{
+    const uint64_t mask = ((uint64_t)1 << TURN_BITS) - 1;
+    rdg_pool_share *share = &phase->shares[out->owner];
+    uint64_t left = atomic_load_explicit(&share->left, memory_order_relaxed), begin, end, n;
+    do {
+        bool untouched = left >> (2 * TURN_BITS) != phase->tag >> (2 * TURN_BITS);
+        begin = untouched ? 0 : left >> TURN_BITS & mask;
+        end = untouched ? (uint64_t)phase->n_turns(phase->ctx, out->owner) : left & mask;
+        n = end - begin;
+        if (own) { /* marks an empty share too: the mark of long ago must not come round again */
+            if (n == 0 && !untouched) return false;
+            if (phase->pool->n_threads > 1) n = RDG_MIN(n, RDG_MIN(RDG_MAX(n / OWN_PART, 1), OWN_MOST));
+            out->begin = (int64_t)begin;
+            out->end = (int64_t)(begin += n);
+        } else {
+            if (n < (uint64_t)phase->least) return false;
+            out->end = (int64_t)end;
+            out->begin = (int64_t)(end -= n - n / 2);
+        }
+        /* relaxed is enough: shares only split the work, the barriers order the data */
+    } while (!atomic_compare_exchange_weak_explicit(&share->left, &left,
+                                                    phase->tag | begin << TURN_BITS | end,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return n > 0;
+}
+
+bool rdg_pool_phase_take(rdg_pool_phase *phase, rdg_pool_piece *out)
+{
+    const int n_threads = phase->pool->n_threads;
+    for (; phase->n_victims < RDG_MIN(n_threads, MAX_VICTIMS + 1); phase->n_victims++) {
+        out->owner = (phase->thread + phase->n_victims) % n_threads;
+        if (take(phase, phase->n_victims == 0, out)) return true;
+    }
+    return false;
 }

@@ -1,5 +1,5 @@
-/* The CPU executor. A whole plan is one run of the thread pool: every thread walks the node list, takes
- * chunks of a node's items from a shared counter and meets the others at a barrier where a node needs what
+/* The CPU executor. A whole plan is one run of the thread pool: every thread walks the node list, does
+ * its share of a node's items and meets the others at a barrier where a node needs what
  * one since the last barrier wrote. Weights are read where they lie in the file's map. */
 #include "graph/exec.h"
 #include "graph/hazards.h"
@@ -24,8 +24,7 @@ typedef struct cpu_node {
 typedef struct cpu_prepared {
     rdg_prepared base;
     cpu_node *nodes;
-    const rdg_op_call **calls;  /* of the nodes */
-    rdg_cpu_progress *progress; /* [n_nodes][RDG_CPU_MAX_PHASES], reset before each run */
+    const rdg_op_call **calls; /* of the nodes */
     size_t kernel_scratch_bytes;
     int32_t *inputs; /* tokens, positions, output rows: addresses that the calls keep */
     float *carried;  /* of a part of a plan */
@@ -227,7 +226,6 @@ static void free_prepared(cpu_prepared *c)
     if (!c) return;
     rdg_free(c->carried);
     rdg_free(c->inputs);
-    rdg_free(c->progress);
     rdg_free(c->calls);
     rdg_free(c->nodes);
     rdg_plan_destroy(c->base.plan);
@@ -247,12 +245,10 @@ static rdg_err cpu_prepare(rdg_exec *base, rdg_plan *plan, rdg_prepared **out, r
     c->base.plan = plan;
     c->nodes = rdg_alloc_array(plan->n_nodes, sizeof *c->nodes);
     c->calls = rdg_alloc_array(plan->n_nodes, sizeof *c->calls);
-    /* n_nodes nodes exist in memory already, each larger than its progress: the product cannot overflow */
-    c->progress = rdg_alloc_aligned(64, plan->n_nodes * RDG_CPU_MAX_PHASES * sizeof *c->progress);
     c->inputs =
         rdg_alloc_array((size_t)(2 * plan->options.n_tokens + plan->options.n_outputs), sizeof *c->inputs);
     c->carried = rdg_alloc_aligned(64, (size_t)rdg_tensor_bytes(rdg_plan_shape(plan, plan->carried)) + 64);
-    if (!c->nodes || !c->calls || !c->progress || !c->inputs || !c->carried ||
+    if (!c->nodes || !c->calls || !c->inputs || !c->carried ||
         !rdg_grow(&x->prepared, x->n_prepared, &x->cap_prepared, sizeof *x->prepared)) {
         err = rdg_fail(e, RDG_E_NOMEM, "no memory for a plan of %zu operations", plan->n_nodes);
         goto fail;
@@ -344,8 +340,7 @@ static void run_thread(void *ctx, int thread, int n_threads)
         if (n->barrier || r->times) rdg_pool_barrier(r->x->pool, &ahead);
         if (r->times && thread == 0) r->times[i].begin_ns = rdg_clock_ns();
         rdg_cpu_calls calls = calls_at(r, i);
-        rdg_cpu_run_calls(r->x->pool, thread, &calls, n->first_phase, scratch,
-                          &r->c->progress[i * RDG_CPU_MAX_PHASES], &ahead);
+        rdg_cpu_run_calls(r->x->pool, thread, &calls, n->first_phase, scratch, &ahead);
         if (!r->times) continue;
         rdg_pool_barrier(r->x->pool, NULL);
         if (thread == 0) r->times[i].end_ns = rdg_clock_ns();
@@ -367,7 +362,6 @@ static rdg_err cpu_run(rdg_exec *base, rdg_prepared *prepared, const rdg_step *s
     if (p->carried != RDG_NO_VALUE)
         memcpy(c->carried, step->carried, (size_t)rdg_tensor_bytes(rdg_plan_shape(p, p->carried)));
     for (size_t i = 0; i < p->n_nodes; i++) c->nodes[i].call.n_visible = step->n_visible;
-    rdg_cpu_progress_reset(c->progress, p->n_nodes * RDG_CPU_MAX_PHASES);
     run_context r = {.x = x, .c = c, .times = times};
     int64_t blocks = rdg_blocks_read();
     rdg_pool_run(x->pool, run_thread, &r);

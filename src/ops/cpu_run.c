@@ -1,17 +1,8 @@
 #include "ops/cpu_run.h"
 #include "base/mem.h"
 
-/* A thread begins with items of its own, in one run: memory is read fastest in long ones, and it can be asked
- * for before they may be started. The rest is handed out in chunks that shrink with what is left, so that a
- * thread that was held up for a while leaves its share to the others: a thirty-second for each other thread,
- * since the slowest of more is slower (shared cores, other programs), up to half. */
-enum { REST_PER_THREAD = 32, REST_THREADS = 16, LEAST_CHUNK = 2 /* of a stream */ };
-
-static int64_t own_items(int64_t n_items, int n_threads)
-{
-    int64_t share = n_items / n_threads;
-    return share - rdg_div_up(share * RDG_MIN(n_threads - 1, REST_THREADS), REST_PER_THREAD);
-}
+/* Streams are not worth beginning for fewer turns. */
+enum { LEAST_TURNS = 4 };
 
 /* Only the last phase is of all calls: what comes before is the same for each. */
 static int64_t phase_calls(const rdg_cpu_calls *calls, int phase)
@@ -27,69 +18,117 @@ static int64_t phase_items(const rdg_cpu_calls *calls, int phase)
     return n_items;
 }
 
-static void run_items(const rdg_cpu_calls *calls, rdg_cpu_task *task, int64_t begin, int64_t end)
+/* The items of a phase are cut into one share a thread; a share that spans calls has a part in each. */
+typedef struct part {
+    const rdg_op_call *call;
+    int64_t begin, end; /* items of the call */
+    int64_t n_turns;
+} part;
+
+typedef struct sharing {
+    const rdg_cpu_calls *calls;
+    int phase, n_threads;
+    bool streams;
+    int64_t first, n_items; /* of all calls together; a window of them if there are very many */
+} sharing;
+
+static int64_t share_begin(const sharing *s, int thread)
 {
-    for (int64_t c = 0; begin < end; c++) { /* begin and end are counted from this call's first item */
-        int64_t n_items = calls->kernel->n_items(calls->call[c], task->phase);
-        if (begin < n_items) {
-            task->begin = begin;
-            task->end = RDG_MIN(end, n_items);
-            calls->kernel->run(calls->call[c], task);
+    return s->first + (s->n_items * thread + s->n_threads - 1) / s->n_threads;
+}
+
+/* The part of a thread's share in call c, whose first item is number `first` of all. */
+static part part_of(const sharing *s, int thread, int64_t c, int64_t first)
+{
+    const rdg_cpu_kernel *kernel = s->calls->kernel;
+    part p = {.call = s->calls->call[c]};
+    int64_t n_items = kernel->n_items(p.call, s->phase);
+    p.begin = RDG_MAX(share_begin(s, thread) - first, 0);
+    p.end = RDG_MIN(share_begin(s, thread + 1) - first, n_items);
+    if (p.begin >= p.end) return p;
+    p.n_turns = s->streams ? kernel->streams(p.call, p.begin, p.end).n_turns : p.end - p.begin;
+    return p;
+}
+
+static int64_t count_turns(const void *ctx, int thread)
+{
+    const sharing *s = ctx;
+    int64_t n = 0, first = 0;
+    for (int64_t c = 0; c < phase_calls(s->calls, s->phase); c++) {
+        n += part_of(s, thread, c, first).n_turns;
+        first += s->calls->kernel->n_items(s->calls->call[c], s->phase);
+    }
+    return n;
+}
+
+static void run_piece(const sharing *s, rdg_cpu_task *task, const rdg_pool_piece *piece)
+{
+    int64_t begin = piece->begin, end = piece->end, first = 0; /* turns from this part's first on; items */
+    for (int64_t c = 0; begin < end; c++) {
+        part p = part_of(s, piece->owner, c, first);
+        if (begin < p.n_turns) {
+            int64_t last = RDG_MIN(end, p.n_turns);
+            task->begin = s->streams ? p.begin : p.begin + begin;
+            task->end = s->streams ? p.end : p.begin + last;
+            task->first_turn = begin;
+            task->end_turn = last;
+            task->continues = begin > 0 && piece->owner == task->thread;
+            s->calls->kernel->run(p.call, task);
         }
-        begin = RDG_MAX(begin - n_items, 0);
-        end -= n_items;
+        begin = RDG_MAX(begin - p.n_turns, 0);
+        end -= p.n_turns;
+        first += s->calls->kernel->n_items(p.call, s->phase);
     }
 }
 
-static void run_phase(const rdg_cpu_calls *calls, rdg_cpu_task *task, rdg_cpu_progress *progress)
+static void run_phase(rdg_pool *pool, const rdg_cpu_calls *calls, rdg_cpu_task *task)
 {
-    int64_t n_items = phase_items(calls, task->phase), own = own_items(n_items, task->n_threads);
-    int64_t given = own * task->n_threads, least = calls->kernel->streams ? LEAST_CHUNK : 1;
-    run_items(calls, task, task->thread * own, (task->thread + 1) * own);
-    /* relaxed is enough: the counter only splits the work, the barriers order the data */
-    int64_t taken = atomic_load_explicit(&progress->next, memory_order_relaxed);
-    while (given + taken < n_items) {
-        int64_t rest = n_items - given - taken,
-                chunk = RDG_MIN(rest, RDG_MAX(least, rest / (2 * task->n_threads)));
-        if (!atomic_compare_exchange_weak_explicit(&progress->next, &taken, taken + chunk,
-                                                   memory_order_relaxed, memory_order_relaxed))
-            continue; /* taken is now where another thread's chunk ends */
-        run_items(calls, task, given + taken, given + taken + chunk);
-        taken = atomic_load_explicit(&progress->next, memory_order_relaxed);
+    const int64_t n_items = phase_items(calls, task->phase),
+                  most = (int64_t)RDG_POOL_MAX_TURNS * task->n_threads;
+    sharing s = {.calls = calls,
+                 .phase = task->phase,
+                 .n_threads = task->n_threads,
+                 .streams = calls->kernel->streams && task->phase == calls->kernel->n_phases - 1};
+    for (; s.first < n_items; s.first += s.n_items) {
+        rdg_pool_phase phase;
+        rdg_pool_piece piece;
+        s.n_items = RDG_MIN(n_items - s.first, most);
+        rdg_pool_phase_begin(&phase, pool, task->thread, s.streams ? LEAST_TURNS : 1, count_turns, &s);
+        while (rdg_pool_phase_take(&phase, &piece)) run_piece(&s, task, &piece);
     }
 }
 
 rdg_pool_ahead rdg_cpu_ahead(const rdg_cpu_calls *calls, int thread, int n_threads, size_t limit)
 {
     const rdg_cpu_kernel *kernel = calls->kernel;
-    int phase = kernel->n_phases - 1;
-    int64_t own = kernel->streams ? own_items(phase_items(calls, phase), n_threads) : 0, item = thread * own;
     rdg_pool_ahead a = {0};
-    for (int64_t c = 0; own > 0 && c < calls->n; c++) {
-        int64_t n_items = kernel->n_items(calls->call[c], phase);
-        if (item < n_items) {
-            a = kernel->streams(calls->call[c], item, RDG_MIN(item + own, n_items));
+    if (!kernel->streams) return a;
+    const sharing s = {.calls = calls,
+                       .phase = kernel->n_phases - 1,
+                       .n_threads = n_threads,
+                       .streams = true,
+                       .n_items = phase_items(calls, kernel->n_phases - 1)};
+    int64_t first = 0;
+    for (int64_t c = 0; c < calls->n; c++) {
+        part p = part_of(&s, thread, c, first);
+        if (p.n_turns > 0) {
+            a = kernel->streams(p.call, p.begin, p.end).ahead;
             a.bytes = RDG_MIN(a.bytes, limit / (size_t)a.n_streams);
             break;
         }
-        item -= n_items;
+        first += kernel->n_items(p.call, s.phase);
     }
     return a;
 }
 
 void rdg_cpu_run_calls(rdg_pool *pool, int thread, const rdg_cpu_calls *calls, int first_phase, void *scratch,
-                       rdg_cpu_progress *progress, rdg_pool_ahead *ahead)
+                       rdg_pool_ahead *ahead)
 {
     rdg_cpu_task task = {.thread = thread, .n_threads = rdg_pool_threads(pool), .scratch = scratch};
     for (task.phase = first_phase; task.phase < calls->kernel->n_phases; task.phase++) {
         if (task.phase > first_phase) rdg_pool_barrier(pool, ahead);
-        run_phase(calls, &task, &progress[task.phase]);
+        run_phase(pool, calls, &task);
     }
-}
-
-void rdg_cpu_progress_reset(rdg_cpu_progress *progress, size_t n)
-{
-    for (size_t i = 0; i < n; i++) atomic_store_explicit(&progress[i].next, 0, memory_order_relaxed);
 }
 
 size_t rdg_cpu_scratch_bytes(const rdg_op_call *call, const rdg_cpu_kernel *kernel, int n_threads)
@@ -102,7 +141,6 @@ typedef struct one_call {
     const rdg_op_call *call;
     const rdg_cpu_kernel *kernel;
     void *scratch;
-    rdg_cpu_progress progress[RDG_CPU_MAX_PHASES];
 } one_call;
 
 static void run_one(void *ctx, int thread, int n_threads)
@@ -110,13 +148,12 @@ static void run_one(void *ctx, int thread, int n_threads)
     one_call *o = ctx;
     (void)n_threads;
     const rdg_cpu_calls calls = {.call = &o->call, .n = 1, .kernel = o->kernel};
-    rdg_cpu_run_calls(o->pool, thread, &calls, 0, o->scratch, o->progress, NULL);
+    rdg_cpu_run_calls(o->pool, thread, &calls, 0, o->scratch, NULL);
 }
 
 void rdg_cpu_run_with(rdg_pool *pool, const rdg_op_call *call, const rdg_cpu_kernel *kernel, void *scratch)
 {
     one_call o = {.pool = pool, .call = call, .kernel = kernel, .scratch = scratch};
-    rdg_cpu_progress_reset(o.progress, RDG_CPU_MAX_PHASES);
     rdg_pool_run(pool, run_one, &o);
 }
 

@@ -116,9 +116,19 @@ const char *rdg_backend_name(rdg_backend b); /* "cpu", "vulkan", … */
 typedef struct rdg_cpu_task {
     int phase;
     int64_t begin, end; /* items [begin, end) */
+    /* Last phase of a kernel with streams: of these items the turns [first_turn, end_turn) only. continues:
+     * this thread did the turn before them just now. */
+    int64_t first_turn, end_turn;
+    bool continues;
     int thread, n_threads;
     void *scratch; /* scratch_bytes, shared by all threads of the call, 64-byte aligned, contents undefined */
 } rdg_cpu_task;
+/* Items run together as streams side by side through what they read once and nobody has in a cache: their
+ * weights. A turn is a step of all streams, and is done whole by one thread. */
+typedef struct rdg_cpu_streams {
+    rdg_pool_ahead ahead; /* all that the streams read */
+    int64_t n_turns;      /* 1 to end - begin */
+} rdg_cpu_streams;
 typedef struct rdg_cpu_kernel {
     int n_phases; /* >= 1; a barrier stands between phases */
     int64_t (*n_items)(const rdg_op_call *call,
@@ -129,9 +139,8 @@ typedef struct rdg_cpu_kernel {
      * 8 bits) and leave as it is: the next call of this kernel with that operand may begin with phase 1. 0:
      * no such operand. */
     int prepares;
-    /* What items [begin, end) of the last phase, run as one, read once and nobody has in a cache: their
-     * weights, by the streams that they are read in. NULL: no such streams. */
-    rdg_pool_ahead (*streams)(const rdg_op_call *call, int64_t begin, int64_t end);
+    /* NULL, or how items [begin, end) of the last phase are run together. */
+    rdg_cpu_streams (*streams)(const rdg_op_call *call, int64_t begin, int64_t end);
 } rdg_cpu_kernel;
 
 struct rdg_gpu_kernel; /* ops/gpu.h: module, specialisation constants, push constants, grid */

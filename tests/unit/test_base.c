@@ -249,6 +249,81 @@ static void barrier_holds(void **state)
     assert_int_equal(rdg_pool_create(5000, &p, &e), RDG_E_ARGUMENT);
 }
 
+/* Phases of a few turns each, most of them without a barrier between, on threads of which one sleeps now and
+ * then, in a phase or before it: every turn is done once. The number of phases is more than a share's mark
+ * can tell apart. */
+enum { PHASES = 5000, MOST_TURNS = 12 };
+typedef struct shares {
+    rdg_pool *pool;
+    uint64_t seed;
+    atomic_uchar (*seen)[MOST_THREADS][MOST_TURNS]; /* [PHASES] */
+    atomic_int n_taken_over;
+} shares;
+typedef struct shared_phase {
+    const shares *s;
+    int number;
+} shared_phase;
+
+static int64_t turns_of(const void *ctx, int thread)
+{
+    const shared_phase *p = ctx;
+    rdg_rng rng;
+    if (thread == 1 && p->number % 8 == 5) return p->number % 2048 == 5; /* when the marks come round again */
+    rdg_rng_seed(&rng, p->s->seed + (uint64_t)(p->number * MOST_THREADS + thread));
+    return rdg_rng_below(&rng, 3) ? (int64_t)rdg_rng_below(&rng, MOST_TURNS + 1) : 0;
+}
+
+static void share_phases(void *ctx, int thread, int n_threads)
+{
+    shares *s = ctx;
+    rdg_rng rng, own;
+    rdg_rng_seed(&rng, s->seed); /* the same in all threads */
+    rdg_rng_seed(&own, s->seed + (uint64_t)thread);
+    for (int i = 0; i < PHASES; i++) {
+        shared_phase p = {s, i};
+        rdg_pool_phase phase;
+        rdg_pool_piece piece;
+        if (rdg_rng_below(&rng, 12) == 0) rdg_pool_barrier(s->pool, NULL);
+        int sleeper = (int)rdg_rng_below(&rng, 400);
+        if (sleeper == thread) nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
+        rdg_pool_phase_begin(&phase, s->pool, thread, 1 + i % 3, turns_of, &p);
+        while (rdg_pool_phase_take(&phase, &piece)) {
+            for (int64_t t = piece.begin; t < piece.end; t++)
+                atomic_fetch_add(&s->seen[i][piece.owner][t], 1);
+            if (piece.owner != thread) atomic_fetch_add(&s->n_taken_over, 1);
+            if (rdg_rng_below(&own, 2000) == 0) nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
+        }
+    }
+    (void)n_threads;
+}
+
+static void shares_are_done_once(void **state)
+{
+    (void)state;
+    rdg_error e = {0};
+    rdg_rng rng;
+    seed_fresh(&rng);
+    for (int n = 1; n <= MOST_THREADS; n++) {
+        shares s = {.seed = rdg_rng_next(&rng)};
+        s.seen = calloc(PHASES, sizeof *s.seen);
+        assert_non_null(s.seen);
+        assert_int_equal(rdg_pool_create(n, &s.pool, &e), RDG_OK);
+        for (int run = 1; run <= 2; run++) {
+            rdg_pool_run(s.pool, share_phases, &s);
+            for (int i = 0; i < PHASES; i++)
+                for (int k = 0; k < MOST_THREADS; k++) {
+                    shared_phase p = {&s, i};
+                    int64_t n_turns = k < n ? turns_of(&p, k) : 0;
+                    for (int64_t t = 0; t < MOST_TURNS; t++)
+                        assert_int_equal(atomic_load(&s.seen[i][k][t]), t < n_turns ? run : 0);
+                }
+        }
+        assert_true(n == 1 || atomic_load(&s.n_taken_over) > 0);
+        rdg_pool_destroy(s.pool);
+        free(s.seen);
+    }
+}
+
 static void medians(void **state)
 {
     (void)state;
@@ -313,6 +388,7 @@ int main(void)
         cmocka_unit_test(barrier_holds),
         cmocka_unit_test(rng_is_reproducible),
         cmocka_unit_test(philox_known_answers),
+        cmocka_unit_test(shares_are_done_once),
         cmocka_unit_test(medians),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,14 +69,13 @@ typedef struct joined {
     rdg_pool *pool;
     rdg_cpu_calls calls;
     void *scratch;
-    rdg_cpu_progress progress[RDG_CPU_MAX_PHASES];
 } joined;
 
 static void run_joined(void *ctx, int thread, int n_threads)
 {
     joined *j = ctx;
     rdg_pool_ahead ahead = rdg_cpu_ahead(&j->calls, thread, n_threads, 1 << 16);
-    rdg_cpu_run_calls(j->pool, thread, &j->calls, 0, j->scratch, j->progress, &ahead);
+    rdg_cpu_run_calls(j->pool, thread, &j->calls, 0, j->scratch, &ahead);
 }
 
 /* n calls that `v` takes: one by one with one thread, then together with one to three. */

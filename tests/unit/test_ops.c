@@ -20,6 +20,7 @@
 #include <ridge/quantize.h>
 
 #include <math.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 
 /* A valid call of the operation, from its default shape; no data. */
@@ -256,6 +257,37 @@ static void test_cpu_run(void **state)
         rdg_pool_destroy(pool);
     }
     free(v);
+}
+
+/* More items than a share holds. */
+static int64_t many_items(const rdg_op_call *call, int phase)
+{
+    (void)phase;
+    return 2 * (int64_t)RDG_POOL_MAX_TURNS + call->n_visible;
+}
+
+static void count_done(const rdg_op_call *call, const rdg_cpu_task *task)
+{
+    atomic_fetch_add((atomic_llong *)call->params.align_ptr, task->end - task->begin);
+}
+
+static void test_cpu_run_many_items(void **state)
+{
+    static const rdg_cpu_kernel kernel = {.n_phases = 1, .n_items = many_items, .run = count_done};
+    static const rdg_variant variant = {.name = "count", .backend = RDG_BACKEND_CPU, .cpu = &kernel};
+    rdg_error e;
+    (void)state;
+    for (int n_threads = 1; n_threads <= 2; n_threads++) {
+        rdg_pool *pool;
+        assert_ok(rdg_pool_create(n_threads, &pool, &e), &e);
+        for (int64_t more = -1; more <= 1; more++) {
+            atomic_llong done = 0;
+            rdg_op_call call = {.n_visible = more, .params.align_ptr = &done};
+            assert_ok(rdg_cpu_run(pool, &call, &variant, &e), &e);
+            assert_int_equal(done, many_items(&call, 0));
+        }
+        rdg_pool_destroy(pool);
+    }
 }
 
 static void test_math(void **state)
@@ -528,6 +560,7 @@ int main(void)
         cmocka_unit_test(test_costs),
         cmocka_unit_test(test_selection),
         cmocka_unit_test(test_cpu_run),
+        cmocka_unit_test(test_cpu_run_many_items),
         cmocka_unit_test(test_math),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_tensor_get),

@@ -71,21 +71,37 @@ static int64_t rows_per_stream(int64_t n_rows, int n_streams, int64_t row_stride
     return n_streams > 1 && rows > 1 && rows * row_stride_bytes % BANKS_BYTES == 0 ? rows - 1 : rows;
 }
 
-/* One token: the chunk as so many streams. */
-static int chunk_streams(const rdg_op_call *call, const rdg_q8_isa *isa)
-{
-    return call->operand[RDG_MATMUL_X].dim[1] == 1 ? isa->n_streams : 1;
-}
+/* Items [begin, end) as streams: rows [first, first + n_streams * rows) in streams of `rows`, n_rows of each
+ * a turn; and what they leave over, a turn of one row after the other. */
+typedef struct layout {
+    int64_t first, rows, left, turn_rows;
+    int n_streams;
+} layout;
 
-rdg_pool_ahead rdg_q8_matvec_streams(const rdg_op_call *call, int64_t begin, int64_t end,
-                                     const rdg_q8_isa *isa)
+static layout layout_of(const rdg_op_call *call, int64_t begin, int64_t end, const rdg_q8_isa *isa)
 {
     const rdg_tensor *weight = &call->operand[RDG_MATMUL_WEIGHT];
-    int64_t rows = rdg_q8_item_rows(weight), first = begin * rows, last = RDG_MIN(end * rows, weight->dim[1]);
-    rdg_pool_ahead a = {.next = rdg_tensor_row(weight, first, 0, 0), .n_streams = chunk_streams(call, isa)};
-    a.bytes = a.stride_bytes =
-        (size_t)(rows_per_stream(last - first, a.n_streams, weight->stride[1]) * weight->stride[1]);
-    return a;
+    int64_t item_rows = rdg_q8_item_rows(weight),
+            n_rows = RDG_MIN(end * item_rows, weight->dim[1]) - begin * item_rows;
+    layout l = {.first = begin * item_rows,
+                .n_streams = call->operand[RDG_MATMUL_X].dim[1] == 1 ? isa->n_streams : 1};
+    l.rows = rows_per_stream(n_rows, l.n_streams, weight->stride[1]);
+    l.left = n_rows - l.rows * l.n_streams;
+    l.turn_rows = RDG_MAX(item_rows / l.n_streams, 1);
+    return l;
+}
+
+rdg_cpu_streams rdg_q8_matvec_streams(const rdg_op_call *call, int64_t begin, int64_t end,
+                                      const rdg_q8_isa *isa)
+{
+    const rdg_tensor *weight = &call->operand[RDG_MATMUL_WEIGHT];
+    layout l = layout_of(call, begin, end, isa);
+    size_t bytes = (size_t)(l.rows * weight->stride[1]);
+    return (rdg_cpu_streams){.ahead = {.next = rdg_tensor_row(weight, l.first, 0, 0),
+                                       .n_streams = l.n_streams,
+                                       .stride_bytes = bytes,
+                                       .bytes = bytes},
+                             .n_turns = rdg_div_up(l.rows, l.turn_rows) + (l.left > 0)};
 }
 
 /* What the streams ask for as they go comes too late for their own beginnings. */
@@ -94,6 +110,22 @@ static void begin_streams(const rdg_q8_dot_args *a)
     for (int64_t at = 0; at < RDG_Q8_REACH_BYTES; at += 64)
         for (int k = 0; k < a->n_streams; k++)
             __builtin_prefetch((const char *)a->rows + k * a->stream_stride_bytes + at, 0, 0);
+}
+
+/* n_rows of each stream, from row `first` of the first stream on. */
+static void run_rows(const rdg_op_call *call, rdg_q8_dot_args *a, int64_t first, int64_t n_rows,
+                     int64_t rows_apart, const rdg_q8_isa *isa)
+{
+    const rdg_tensor *weight = &call->operand[RDG_MATMUL_WEIGHT];
+    a->stream_stride_bytes = rows_apart * weight->stride[1];
+    for (int64_t i = 0; i < n_rows; i += a->n_rows) {
+        a->n_rows = RDG_MIN(RDG_Q8_MAX_ITEM_ROWS, n_rows - i);
+        a->rows = rdg_tensor_row(weight, first + i, 0, 0);
+        isa->dot[weight->type](a);
+        for (int k = 0; k < a->n_streams; k++)
+            store_rows(call, first + k * rows_apart + i, a->n_rows, a->sums + k * RDG_Q8_MAX_ITEM_ROWS,
+                       RDG_Q8_MAX_ITEM_ROWS);
+    }
 }
 
 void rdg_q8_matvec_run(const rdg_op_call *call, const rdg_cpu_task *task, const rdg_q8_isa *isa)
@@ -105,31 +137,25 @@ void rdg_q8_matvec_run(const rdg_op_call *call, const rdg_cpu_task *task, const 
         return;
     }
     float sums[RDG_MATVEC_MAX_TOKENS * RDG_Q8_MAX_ITEM_ROWS];
-    int64_t rows = rdg_q8_item_rows(weight), first = task->begin * rows,
-            end = RDG_MIN(task->end * rows, weight->dim[1]);
+    const layout l = layout_of(call, task->begin, task->end, isa);
     rdg_q8_dot_args a = {.row_stride_bytes = weight->stride[1],
                          .n_columns = weight->dim[0],
                          .n_tokens = (int)x->dim[1],
+                         .n_streams = l.n_streams,
                          .sums = sums,
                          .sums_stride = RDG_Q8_MAX_ITEM_ROWS};
     for (int t = 0; t < a.n_tokens; t++)
         a.x[t] = (const rdg_q8_block *)task->scratch + t * rdg_q8_row_blocks(x);
-    /* What the streams leave over, one row after the other. */
-    for (a.n_streams = chunk_streams(call, isa); first < end; a.n_streams = 1) {
-        int64_t per_stream = rows_per_stream(end - first, a.n_streams, weight->stride[1]);
-        a.stream_stride_bytes = per_stream * weight->stride[1];
-        a.rows = rdg_tensor_row(weight, first, 0, 0);
-        if (a.n_streams > 1 && per_stream > 0) begin_streams(&a);
-        for (int64_t i = 0; i < per_stream; i += a.n_rows) {
-            a.n_rows = RDG_MIN(RDG_Q8_MAX_ITEM_ROWS, per_stream - i);
-            a.rows = rdg_tensor_row(weight, first + i, 0, 0);
-            isa->dot[weight->type](&a);
-            for (int k = 0; k < a.n_streams; k++)
-                store_rows(call, first + k * per_stream + i, a.n_rows, sums + k * RDG_Q8_MAX_ITEM_ROWS,
-                           RDG_Q8_MAX_ITEM_ROWS);
-        }
-        first += a.n_streams * per_stream;
+    int64_t begin = task->first_turn * l.turn_rows, end = RDG_MIN(task->end_turn * l.turn_rows, l.rows);
+    if (begin < end) {
+        a.rows = rdg_tensor_row(weight, l.first + begin, 0, 0);
+        a.stream_stride_bytes = l.rows * weight->stride[1];
+        if (!task->continues && l.n_streams > 1) begin_streams(&a);
+        run_rows(call, &a, l.first + begin, end - begin, l.rows, isa);
     }
+    if (task->end_turn <= rdg_div_up(l.rows, l.turn_rows)) return;
+    a.n_streams = 1;
+    run_rows(call, &a, l.first + l.rows * l.n_streams, l.left, 0, isa);
 }
 
 int64_t rdg_float_matvec_n_items(const rdg_op_call *call, int phase)

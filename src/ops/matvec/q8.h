@@ -85,8 +85,8 @@ typedef struct rdg_q8_isa {
 
 /* The kernel's parts (q8.c); the variants of an instruction set are these bound to its rdg_q8_isa. */
 int64_t rdg_q8_matvec_n_items(const rdg_op_call *call, int phase);
-rdg_pool_ahead rdg_q8_matvec_streams(const rdg_op_call *call, int64_t begin, int64_t end,
-                                     const rdg_q8_isa *isa);
+rdg_cpu_streams rdg_q8_matvec_streams(const rdg_op_call *call, int64_t begin, int64_t end,
+                                      const rdg_q8_isa *isa);
 size_t rdg_q8_matvec_scratch_bytes(const rdg_op_call *call, int n_threads);
 void rdg_q8_matvec_run(const rdg_op_call *call, const rdg_cpu_task *task, const rdg_q8_isa *isa);
 

@@ -19,7 +19,7 @@ static void run_matvec(const rdg_op_call *call, const rdg_cpu_task *task)
 {
     rdg_q8_matvec_run(call, task, &isa);
 }
-static rdg_pool_ahead matvec_streams(const rdg_op_call *call, int64_t begin, int64_t end)
+static rdg_cpu_streams matvec_streams(const rdg_op_call *call, int64_t begin, int64_t end)
 {
     return rdg_q8_matvec_streams(call, begin, end, &isa);
 }
