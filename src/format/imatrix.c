@@ -7,7 +7,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,17 +53,7 @@ void rdg_imatrix_destroy(rdg_imatrix *m)
 /* Entries
  * ----------------------------------------------------------------------------------------------------- */
 
-static rdg_err entry_error(rdg_error *e, rdg_err code, const char *name, const char *fmt, ...)
-    RDG_PRINTF(4, 5);
-static rdg_err entry_error(rdg_error *e, rdg_err code, const char *name, const char *fmt, ...)
-{
-    char text[512];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    return rdg_fail(e, code, "importance of %s: %s", rdg_quote(name, strlen(name)).text, text);
-}
+#define entry_error(e, code, name, ...) rdg_fail_named(e, code, "importance of", name, __VA_ARGS__)
 
 /* The position of the name, or where it belongs. */
 static int64_t position(const rdg_imatrix *m, const char *name, bool *found)

@@ -1,6 +1,8 @@
 #include "format/names.h"
 
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 rdg_quoted rdg_quote(const char *name, size_t bytes)
 {
@@ -22,6 +24,16 @@ rdg_quoted rdg_quote(const char *name, size_t bytes)
     q.text[len++] = '\'';
     q.text[len] = 0;
     return q;
+}
+
+rdg_err rdg_fail_named(rdg_error *e, rdg_err code, const char *what, const char *name, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return rdg_fail(e, code, "%s %s: %s", what, rdg_quote(name, strlen(name)).text, text);
 }
 
 bool rdg_name_printable(const char *name, size_t bytes)

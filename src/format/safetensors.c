@@ -59,17 +59,7 @@ struct rdg_safetensors {
 /* One entry of the header
  * ------------------------------------------------------------------------------------- */
 
-static rdg_err entry_error(rdg_error *e, rdg_err code, const char *name, const char *fmt, ...)
-    RDG_PRINTF(4, 5);
-static rdg_err entry_error(rdg_error *e, rdg_err code, const char *name, const char *fmt, ...)
-{
-    char text[512];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    return rdg_fail(e, code, "tensor %s: %s", rdg_quote(name, strlen(name)).text, text);
-}
+#define entry_error(e, code, name, ...) rdg_fail_named(e, code, "tensor", name, __VA_ARGS__)
 
 static rdg_err read_dtype(const char *name, const json_t *v, rdg_dtype *dtype, rdg_error *e)
 {
