@@ -72,6 +72,7 @@ static rdg_err evaluate(cli *c, const options *o, const int32_t *ids, int64_t n,
     p.kv_type_k = p.kv_type_v = kv;
     cli_set_device(c, &p);
     p.variant = o->variant;
+    p.log = &c->log;
     rdg_err err = rdg_model_load(c->args[0], &c->log, &m, e);
     if (!err) err = rdg_session_create(m, &p, &s, e);
     if (!err) err = rdg_session_eval(s, ids, n, RDG_LOGITS_ALL, e);

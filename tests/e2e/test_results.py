@@ -132,6 +132,9 @@ class Results(e2e.Case):
         header = data[10:10 + struct.unpack("<H", data[8:10])[0]].decode()
         self.assertRegex(header, re.escape(f"'shape': ({r['shape'][0]}, {r['shape'][1]})"))
         self.assertEqual(len(data), 10 + len(header) + 4 * 3 * r["shape"][1])
+        # what the session warns of is passed on
+        r = self.ridge("logits", self.tiny, "--tokens", "1,5,9", "-o", "l.npy", "--gpu-layers", "3", "--json").json
+        self.assertIn("the device is the CPU", r["warnings"][0])
 
     def test_logits_that_are_no_numbers_are_counted(self):
         """One row of the embedding is NaN. ridge-tiny is tied, so that row is also the logit of its token everywhere."""
