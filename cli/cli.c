@@ -632,6 +632,25 @@ void cli_set_device(cli *c, rdg_session_params *p)
         p->cache_dir = cache_dir(c->cache_dir, sizeof c->cache_dir);
 }
 
+rdg_session_params cli_session_params(cli *c, rdg_type kv)
+{
+    rdg_session_params p;
+    rdg_session_defaults(&p);
+    p.n_threads = (int)c->common.n_threads;
+    p.kv_type_k = p.kv_type_v = kv;
+    p.log = &c->log;
+    cli_set_device(c, &p);
+    return p;
+}
+
+rdg_err cli_tokenize(const rdg_model *m, const char *text, size_t n_text, int32_t **ids, size_t *n,
+                     rdg_error *e)
+{
+    const rdg_tokenizer *t = rdg_model_tokenizer(m);
+    if (!t) return rdg_fail(e, RDG_E_UNSUPPORTED, "the model has no tokenizer, so text cannot be read");
+    return rdg_tokenize(t, text, n_text, (rdg_tokenize_params){.add_special = true}, ids, n, e);
+}
+
 json_t *cli_placement_json(const rdg_session *s)
 {
     rdg_placement rows[RDG_PLACEMENTS_MAX];

@@ -113,6 +113,11 @@ typedef struct cli_command {
 
 /* --device, --gpu-layers and --device-memory, and where compiled kernels are kept. */
 void cli_set_device(cli *c, rdg_session_params *p);
+/* The defaults, what the common options say of threads, device and log, and a cache of this type. */
+rdg_session_params cli_session_params(cli *c, rdg_type kv);
+/* The ids of a text with what the model puts around one, to be freed with rdg_tokens_free. */
+rdg_err cli_tokenize(const rdg_model *m, const char *text, size_t n_text, int32_t **ids, size_t *n,
+                     rdg_error *e);
 /* What runs where: the `placement` of a report. */
 json_t *cli_placement_json(const rdg_session *s);
 

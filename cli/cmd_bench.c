@@ -273,17 +273,12 @@ done:
 static rdg_err prepare(job *j, rdg_type kv, rdg_error *e)
 {
     const options *o = j->o;
-    rdg_session_params p;
     rdg_rng rng;
     int64_t n = o->depth + RDG_MAX(o->n_prompt, o->n_decode);
-    rdg_session_defaults(&p);
+    rdg_session_params p = cli_session_params(j->c, kv);
     p.n_ctx = n + 1;
     p.n_batch = o->n_batch;
-    p.n_threads = (int)j->c->common.n_threads;
-    p.kv_type_k = p.kv_type_v = kv;
-    cli_set_device(j->c, &p);
     p.variant = o->variant;
-    p.log = &j->c->log;
     rdg_err err = rdg_model_load(j->c->args[0], &j->c->log, &j->model, e);
     if (!err) err = rdg_session_create(j->model, &p, &j->session, e);
     if (err) return err;

@@ -148,14 +148,9 @@ static rdg_err load_template(chat *h, rdg_error *e)
 
 static rdg_err prepare(chat *h, rdg_type kv, rdg_error *e)
 {
-    rdg_session_params sp;
-    rdg_session_defaults(&sp);
+    rdg_session_params sp = cli_session_params(h->c, kv);
     sp.n_ctx = h->o->n_ctx;
     sp.n_batch = h->o->n_batch;
-    sp.n_threads = (int)h->c->common.n_threads;
-    sp.kv_type_k = sp.kv_type_v = kv;
-    cli_set_device(h->c, &sp);
-    sp.log = &h->c->log;
     if (!h->messages) return rdg_fail(e, RDG_E_NOMEM, "no memory for a conversation");
     rdg_err err = chat_set_system(h, h->o->system, e);
     if (!err) err = rdg_model_load(h->c->args[0], &h->c->log, &h->model, e);

@@ -37,14 +37,9 @@ static rdg_err embed_all(cli *c, const options *o, rdg_pooling pooling, rdg_mode
                          rdg_error *e)
 {
     rdg_session *s = NULL;
-    rdg_session_params p;
     int64_t n_embd = rdg_model_get_info(m)->n_embd;
     float *out = rdg_alloc_array((size_t)n_embd, sizeof *out);
-    rdg_session_defaults(&p);
-    p.n_threads = (int)c->common.n_threads;
-    cli_set_device(c, &p);
-    p.kv_type_k = p.kv_type_v = RDG_TYPE_F32;
-    p.log = &c->log;
+    rdg_session_params p = cli_session_params(c, RDG_TYPE_F32);
     if (!out) return rdg_fail(e, RDG_E_NOMEM, "no memory for an embedding");
     rdg_err err = rdg_session_create_embedding(m, &p, &s, e);
     for (int i = 1; i < c->n_args && !err; i++) {

@@ -62,13 +62,8 @@ static int collect(cli *c, const options *o, rdg_model *m, const char *text, siz
                             .device_memory_bytes = sp.device_memory_bytes,
                             .dataset = rdg_path_base(o->text),
                             .log = &c->log};
-    if (!rdg_model_tokenizer(m)) {
-        rdg_fail(&e, RDG_E_UNSUPPORTED, "the model has no tokenizer, so text cannot be read");
-        return cli_error(c, &e);
-    }
     int rc = EXIT_DONE;
-    if (rdg_tokenize(rdg_model_tokenizer(m), text, n_text, (rdg_tokenize_params){.add_special = true}, &ids,
-                     &n, &e) ||
+    if (cli_tokenize(m, text, n_text, &ids, &n, &e) ||
         rdg_imatrix_collect(m, ids, (int64_t)n, &p, &matrix, &r, &e) ||
         rdg_imatrix_write(matrix, o->output, &e)) {
         rc = cli_error(c, &e);

@@ -64,15 +64,10 @@ static rdg_err evaluate(cli *c, const options *o, const int32_t *ids, int64_t n,
 {
     rdg_model *m = NULL;
     rdg_session *s = NULL;
-    rdg_session_params p;
-    rdg_session_defaults(&p);
+    rdg_session_params p = cli_session_params(c, kv);
     p.n_ctx = n;
     p.n_batch = o->n_batch;
-    p.n_threads = (int)c->common.n_threads;
-    p.kv_type_k = p.kv_type_v = kv;
-    cli_set_device(c, &p);
     p.variant = o->variant;
-    p.log = &c->log;
     rdg_err err = rdg_model_load(c->args[0], &c->log, &m, e);
     if (!err) err = rdg_session_create(m, &p, &s, e);
     if (!err) err = rdg_session_eval(s, ids, n, RDG_LOGITS_ALL, e);

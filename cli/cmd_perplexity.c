@@ -56,24 +56,15 @@ static rdg_err evaluate(cli *c, const options *o, rdg_type kv, const char *text,
     rdg_session *s = NULL;
     int32_t *ids = NULL;
     size_t n = 0;
-    rdg_session_params sp;
-    rdg_session_defaults(&sp);
+    rdg_session_params sp = cli_session_params(c, kv);
     sp.n_ctx = o->n_ctx;
-    sp.n_threads = (int)c->common.n_threads;
-    cli_set_device(c, &sp);
-    sp.kv_type_k = sp.kv_type_v = kv;
-    sp.log = &c->log;
     rdg_perplexity_params p = {.n_ctx = o->n_ctx,
                                .max_chunks = o->chunks,
                                .save_base = o->save_base,
                                .base = o->base,
                                .log = &c->log};
     rdg_err err = rdg_model_load(c->args[0], &c->log, &m, e);
-    if (!err && !rdg_model_tokenizer(m))
-        err = rdg_fail(e, RDG_E_UNSUPPORTED, "the model has no tokenizer, so text cannot be scored");
-    if (!err)
-        err = rdg_tokenize(rdg_model_tokenizer(m), text, n_text, (rdg_tokenize_params){.add_special = true},
-                           &ids, &n, e);
+    if (!err) err = cli_tokenize(m, text, n_text, &ids, &n, e);
     if (!err) err = rdg_session_create(m, &sp, &s, e);
     if (!err) err = rdg_perplexity(s, ids, (int64_t)n, &p, r, e);
     rdg_session_destroy(s);

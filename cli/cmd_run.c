@@ -155,14 +155,9 @@ static double peak_rss_bytes(void)
 static rdg_err prepare(job *j, rdg_type kv, rdg_error *e)
 {
     double start = rdg_clock_seconds();
-    rdg_session_params sp;
-    rdg_session_defaults(&sp);
+    rdg_session_params sp = cli_session_params(j->c, kv);
     sp.n_ctx = j->o->n_ctx;
     sp.n_batch = j->o->n_batch;
-    sp.n_threads = (int)j->c->common.n_threads;
-    sp.kv_type_k = sp.kv_type_v = kv;
-    cli_set_device(j->c, &sp);
-    sp.log = &j->c->log;
     rdg_err err = rdg_model_load(j->c->args[0], &j->c->log, &j->model, e);
     if (!err) err = rdg_session_create(j->model, &sp, &j->session, e);
     if (!err) err = make_prompt(j, e);
