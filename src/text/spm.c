@@ -99,7 +99,11 @@ static rdg_err pairs_from_merges(rdg_tokenizer *t, const rdg_log *log, rdg_error
     for (size_t rank = 0; rank < v->n_merges && !err; rank++) {
         rdg_str l, r;
         bool cut = rdg_vocab_merge(v, rank, &l, &r, &b);
-        int32_t result = cut && !b.failed ? rdg_tokenizer_ordinary(t, b.data, b.len) : -1;
+        if (b.failed) {
+            err = no_memory(t, e);
+            break;
+        }
+        int32_t result = cut ? rdg_tokenizer_ordinary(t, b.data, b.len) : -1;
         if (result < 0) {
             n_bad++;
             continue;

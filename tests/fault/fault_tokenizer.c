@@ -47,44 +47,6 @@ static rdg_err use(const char *path, result *r, rdg_error *e)
     return err;
 }
 
-static void test_use(void **state)
-{
-    static const char *const files[] = {"uni", "map", "json-bpe", "json-unigram", "json-wordpiece"};
-    (void)state;
-    for (int f = 0; f < RDG_COUNTOF(files); f++) {
-        char path[512];
-        rdg_error e = {0};
-        result want;
-        int n = 1;
-        snprintf(path, sizeof path, SEEDS "%s", files[f]);
-        assert_ok(use(path, &want, &e), &e);
-        for (bool faulted = true; faulted; n++) {
-            result r;
-            int64_t live = fault_live();
-            assert_true(n < 20000);
-            memset(&e, 0, sizeof e);
-            fault_start(FAULT_ALLOC, n);
-            rdg_err err = use(path, &r, &e);
-            faulted = fault_stop();
-            if (err) {
-                if (err != RDG_E_NOMEM || e.code != err || !e.message[0])
-                    fail_msg("%s: fault %d: %s: %s", files[f], n, rdg_err_name(err), e.message);
-                assert_true(faulted);
-            } else {
-                assert_int_equal(r.n_ids, want.n_ids);
-                assert_memory_equal(r.ids, want.ids, want.n_ids * sizeof *want.ids);
-                assert_int_equal(r.n_text, want.n_text);
-                assert_memory_equal(r.text, want.text, want.n_text);
-                finish(&r);
-            }
-            assert_int_equal(fault_live(), live);
-        }
-        print_message("%s: %d allocations\n", files[f], n - 2);
-        assert_true(n > 20);
-        finish(&want);
-    }
-}
-
 static rdg_err convert(const char *dir, const char *out, rdg_error *e)
 {
     rdg_vocab_report r = {0};
@@ -98,6 +60,63 @@ static rdg_err convert(const char *dir, const char *out, rdg_error *e)
     rdg_gguf_writer_destroy(w);
     rdg_vocab_report_finish(&r);
     return err;
+}
+
+static void each_fault(const char *name, const char *path)
+{
+    rdg_error e = {0};
+    result want;
+    int n = 1;
+    assert_ok(use(path, &want, &e), &e);
+    for (bool faulted = true; faulted; n++) {
+        result r;
+        int64_t live = fault_live();
+        assert_true(n < 20000);
+        memset(&e, 0, sizeof e);
+        fault_start(FAULT_ALLOC, n);
+        rdg_err err = use(path, &r, &e);
+        faulted = fault_stop();
+        if (err) {
+            if (err != RDG_E_NOMEM || e.code != err || !e.message[0])
+                fail_msg("%s: fault %d: %s: %s", name, n, rdg_err_name(err), e.message);
+            assert_true(faulted);
+        } else {
+            if (r.n_ids != want.n_ids || memcmp(r.ids, want.ids, want.n_ids * sizeof *want.ids) != 0)
+                fail_msg("%s: fault %d: other ids and no error", name, n);
+            assert_int_equal(r.n_text, want.n_text);
+            assert_memory_equal(r.text, want.text, want.n_text);
+            finish(&r);
+        }
+        assert_int_equal(fault_live(), live);
+    }
+    print_message("%s: %d allocations\n", name, n - 2);
+    assert_true(n > 20);
+    finish(&want);
+}
+
+static void test_use(void **state)
+{
+    static const char *const files[] = {"uni", "map", "json-bpe", "json-unigram", "json-wordpiece"};
+    (void)state;
+    for (int f = 0; f < RDG_COUNTOF(files); f++) {
+        char path[512];
+        snprintf(path, sizeof path, SEEDS "%s", files[f]);
+        each_fault(files[f], path);
+    }
+}
+
+/* A vocabulary of SentencePiece's kind that brings its merges; the text needs the first. */
+static void test_use_merges(void **state)
+{
+    char path[] = "/tmp/ridge-fault-XXXXXX";
+    rdg_error e = {0};
+    (void)state;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_ok(convert(DATA "bpe-prepend", path, &e), &e);
+    each_fault("bpe-prepend", path);
+    unlink(path);
 }
 
 /* Thousands of allocations: the first ones, then each with a step that grows. */
@@ -134,6 +153,7 @@ static void test_convert(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_use), cmocka_unit_test(test_convert)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_use), cmocka_unit_test(test_use_merges),
+                                       cmocka_unit_test(test_convert)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
