@@ -152,10 +152,12 @@ void rdg_cost_elementwise(const rdg_op_call *call, double flops_per_output_eleme
 
 double rdg_product_size(const float *a, const float *b, int64_t n)
 {
-    double x = 0.0, y = 0.0;
+    double x = 0.0, y = 0.0, products = 0.0;
     for (int64_t i = 0; i < n; i++) {
+        const double ab = (double)a[i] * (double)b[i];
         x += (double)a[i] * (double)a[i];
         y += (double)b[i] * (double)b[i];
+        products += ab * ab;
     }
-    return sqrt(x) * sqrt(y) / sqrt((double)n);
+    return fmax(sqrt(x) * sqrt(y) / sqrt((double)n), sqrt(products));
 }

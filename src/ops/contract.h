@@ -30,8 +30,9 @@ void rdg_want(rdg_contract *k, bool holds, const char *fmt, ...) RDG_PRINTF(3, 4
 
 /* A pass over every element costs this; the common case. */
 void rdg_cost_elementwise(const rdg_op_call *call, double flops_per_output_element, rdg_cost *cost);
-/* For magnitude functions: |a| |b| / sqrt(n), what a sum of n products comes to when their signs are random.
- */
+/* For magnitude functions: what a sum of n products comes to when their signs are random, by the products
+ * themselves (their rounding goes with the sum: one may be most of it) or by the norms of a and b, |a| |b| /
+ * sqrt(n) (the rounding of one factor may meet the largest of the other); the larger. */
 double rdg_product_size(const float *a, const float *b, int64_t n);
 /* Bytes of the present operands, dense, into read or written by their flags. */
 void rdg_cost_operands(const rdg_op_call *call, rdg_cost *cost);

@@ -72,7 +72,7 @@ rdg_err rdg_matmul_reference(const rdg_op_call *call, double *const *out, rdg_er
     return err;
 }
 
-/* What the sum of n products of random signs would be: |w| |x| / sqrt(n), with bias and residual on top. */
+/* rdg_product_size of each sum, with bias and residual on top. */
 rdg_err rdg_matmul_magnitude(const rdg_op_call *call, double *const *out, rdg_error *e)
 {
     const rdg_tensor *weight = &call->operand[RDG_MATMUL_WEIGHT], *x = &call->operand[RDG_MATMUL_X];
