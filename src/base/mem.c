@@ -1,8 +1,10 @@
+#define _GNU_SOURCE /* madvise, MADV_HUGEPAGE */
 #include "base/mem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 void *rdg_alloc(size_t bytes)
 {
@@ -28,6 +30,18 @@ void *rdg_alloc_aligned(size_t alignment, size_t bytes)
     size_t rounded;
     if (RDG_ADD_OVERFLOW(bytes ? bytes : 1, alignment - 1, &rounded)) return NULL;
     return aligned_alloc(alignment, rounded & ~(alignment - 1));
+}
+
+void *rdg_alloc_working(size_t bytes)
+{
+    enum { PAGE_BYTES = 4096, LARGE_PAGE_BYTES = 2 << 20 };
+    if (bytes < LARGE_PAGE_BYTES / 4) return rdg_alloc_aligned(PAGE_BYTES, bytes);
+    void *p = rdg_alloc_aligned(LARGE_PAGE_BYTES, bytes);
+#ifdef MADV_HUGEPAGE
+    if (p)
+        madvise(p, (size_t)rdg_round_up((int64_t)bytes, LARGE_PAGE_BYTES), MADV_HUGEPAGE); /* advice only */
+#endif
+    return p;
 }
 
 void rdg_free(void *p)

@@ -17,6 +17,9 @@ void *rdg_alloc_array(size_t n, size_t elem_bytes); /* zeroed, n * elem_bytes ch
 void *rdg_realloc_array(void *p, size_t n,
                         size_t elem_bytes);              /* new part not zeroed; p stays valid on NULL */
 void *rdg_alloc_aligned(size_t alignment, size_t bytes); /* not zeroed; alignment a power of two */
+/* A block that threads work in all the time: page-aligned, from 512 KiB on in whole large pages if the system
+ * has some to give, so that finding its pages costs nothing. Not zeroed. */
+void *rdg_alloc_working(size_t bytes);
 void rdg_free(void *p);
 char *rdg_strdup(const char *s);
 char *rdg_strndup(const char *s, size_t n);              /* n bytes, NUL added; the bytes may hold NUL */

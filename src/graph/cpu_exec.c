@@ -210,7 +210,7 @@ static rdg_err reserve_scratch(cpu_exec *x, const cpu_prepared *c, rdg_error *e)
     if (RDG_ADD_OVERFLOW(plan_bytes, c->kernel_scratch_bytes, &bytes))
         return rdg_fail(e, RDG_E_LIMIT, "the plan's scratch memory is too large");
     if (bytes <= x->scratch_bytes) return RDG_OK;
-    char *fresh = rdg_alloc_aligned(4096, bytes);
+    char *fresh = rdg_alloc_working(bytes);
     if (!fresh)
         return rdg_fail(e, RDG_E_NOMEM, "no memory for %zu bytes of scratch; use a smaller batch", bytes);
     rdg_free(x->scratch);

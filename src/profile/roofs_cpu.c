@@ -1,4 +1,3 @@
-#define _GNU_SOURCE /* madvise, MADV_HUGEPAGE */
 #include "profile/roofs_cpu.h"
 #include "profile/roofs_cpu_kernels.h"
 #include "base/clock.h"
@@ -9,7 +8,6 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 enum { RUNS = 5, ARRAYS = 3 };
@@ -121,16 +119,13 @@ rdg_err rdg_cpu_meter_create(int n_threads, rdg_cpu_meter **out, rdg_error *e)
     meter->m.n_pieces = pieces_of_block();
     meter->block_bytes = (size_t)meter->m.n_pieces * RDG_ROOF_PIECE_BYTES;
     rdg_err err = rdg_pool_create(n_threads, &meter->m.pool, e);
-    if (!err && !(meter->m.block = rdg_alloc_aligned(RDG_ROOF_PIECE_BYTES, meter->block_bytes)))
+    if (!err && !(meter->m.block = rdg_alloc_working(meter->block_bytes)))
         err = rdg_fail(e, RDG_E_NOMEM, "no memory for a block of %zu bytes to measure the bandwidth with",
                        meter->block_bytes);
     if (err) {
         rdg_cpu_meter_destroy(meter);
         return err;
     }
-#ifdef MADV_HUGEPAGE
-    madvise(meter->m.block, meter->block_bytes, MADV_HUGEPAGE); /* advice: measured all the same without it */
-#endif
     rdg_pool_run(meter->m.pool, fill_thread, &meter->m);
     *out = meter;
     return RDG_OK;
