@@ -10,62 +10,45 @@ static int64_t phase_calls(const rdg_cpu_calls *calls, int phase)
     return phase == calls->kernel->n_phases - 1 ? calls->n : 1;
 }
 
-static int64_t phase_items(const rdg_cpu_calls *calls, int phase)
-{
-    int64_t n_items = 0;
-    for (int64_t c = 0; c < phase_calls(calls, phase); c++)
-        n_items += calls->kernel->n_items(calls->call[c], phase);
-    return n_items;
-}
-
-/* The items of a phase are cut into one share a thread; a share that spans calls has a part in each. */
-typedef struct part {
-    const rdg_op_call *call;
-    int64_t begin, end; /* items of the call */
-    int64_t n_turns;
-} part;
-
+/* A thread's share of a phase is the same part of every call: what threads wrote is then read by who wrote
+ * it, as far as calls have their items in the same order (gate and up, and what multiplies them). */
 typedef struct sharing {
     const rdg_cpu_calls *calls;
     int phase, n_threads;
     bool streams;
-    int64_t first, n_items; /* of all calls together; a window of them if there are very many */
+    int64_t begin, end; /* items of each call: all, or a window of very many */
 } sharing;
 
-static int64_t share_begin(const sharing *s, int thread)
-{
-    return s->first + (s->n_items * thread + s->n_threads - 1) / s->n_threads;
-}
+typedef struct part {
+    int64_t begin, end; /* items */
+    int64_t n_turns;
+} part;
 
-/* The part of a thread's share in call c, whose first item is number `first` of all. */
-static part part_of(const sharing *s, int thread, int64_t c, int64_t first)
+static part part_of(const sharing *s, int thread, int64_t c)
 {
     const rdg_cpu_kernel *kernel = s->calls->kernel;
-    part p = {.call = s->calls->call[c]};
-    int64_t n_items = kernel->n_items(p.call, s->phase);
-    p.begin = RDG_MAX(share_begin(s, thread) - first, 0);
-    p.end = RDG_MIN(share_begin(s, thread + 1) - first, n_items);
-    if (p.begin >= p.end) return p;
-    p.n_turns = s->streams ? kernel->streams(p.call, p.begin, p.end).n_turns : p.end - p.begin;
+    const rdg_op_call *call = s->calls->call[c];
+    const int64_t end = RDG_MIN(s->end, kernel->n_items(call, s->phase)), n = RDG_MAX(end - s->begin, 0);
+    part p = {.begin = s->begin + rdg_div_up(n * thread, s->n_threads),
+              .end = s->begin + rdg_div_up(n * (thread + 1), s->n_threads)};
+    if (p.begin < p.end)
+        p.n_turns = s->streams ? kernel->streams(call, p.begin, p.end).n_turns : p.end - p.begin;
     return p;
 }
 
 static int64_t count_turns(const void *ctx, int thread)
 {
     const sharing *s = ctx;
-    int64_t n = 0, first = 0;
-    for (int64_t c = 0; c < phase_calls(s->calls, s->phase); c++) {
-        n += part_of(s, thread, c, first).n_turns;
-        first += s->calls->kernel->n_items(s->calls->call[c], s->phase);
-    }
+    int64_t n = 0;
+    for (int64_t c = 0; c < phase_calls(s->calls, s->phase); c++) n += part_of(s, thread, c).n_turns;
     return n;
 }
 
 static void run_piece(const sharing *s, rdg_cpu_task *task, const rdg_pool_piece *piece)
 {
-    int64_t begin = piece->begin, end = piece->end, first = 0; /* turns from this part's first on; items */
+    int64_t begin = piece->begin, end = piece->end; /* turns from this call's first on */
     for (int64_t c = 0; begin < end; c++) {
-        part p = part_of(s, piece->owner, c, first);
+        part p = part_of(s, piece->owner, c);
         if (begin < p.n_turns) {
             int64_t last = RDG_MIN(end, p.n_turns);
             task->begin = s->streams ? p.begin : p.begin + begin;
@@ -73,26 +56,31 @@ static void run_piece(const sharing *s, rdg_cpu_task *task, const rdg_pool_piece
             task->first_turn = begin;
             task->end_turn = last;
             task->continues = begin > 0 && piece->owner == task->thread;
-            s->calls->kernel->run(p.call, task);
+            s->calls->kernel->run(s->calls->call[c], task);
         }
         begin = RDG_MAX(begin - p.n_turns, 0);
         end -= p.n_turns;
-        first += s->calls->kernel->n_items(p.call, s->phase);
     }
+}
+
+static sharing share_out(const rdg_cpu_calls *calls, int phase, int n_threads)
+{
+    return (sharing){.calls = calls,
+                     .phase = phase,
+                     .n_threads = n_threads,
+                     .streams = calls->kernel->streams && phase == calls->kernel->n_phases - 1,
+                     .end = RDG_POOL_MAX_TURNS / RDG_MAX(phase_calls(calls, phase), 1) * n_threads};
 }
 
 static void run_phase(rdg_pool *pool, const rdg_cpu_calls *calls, rdg_cpu_task *task)
 {
-    const int64_t n_items = phase_items(calls, task->phase),
-                  most = (int64_t)RDG_POOL_MAX_TURNS * task->n_threads;
-    sharing s = {.calls = calls,
-                 .phase = task->phase,
-                 .n_threads = task->n_threads,
-                 .streams = calls->kernel->streams && task->phase == calls->kernel->n_phases - 1};
-    for (; s.first < n_items; s.first += s.n_items) {
+    sharing s = share_out(calls, task->phase, task->n_threads);
+    int64_t n_items = 0, window = s.end;
+    for (int64_t c = 0; c < phase_calls(calls, task->phase); c++)
+        n_items = RDG_MAX(n_items, calls->kernel->n_items(calls->call[c], task->phase));
+    for (; s.begin < n_items; s.begin = s.end, s.end += window) {
         rdg_pool_phase phase;
         rdg_pool_piece piece;
-        s.n_items = RDG_MIN(n_items - s.first, most);
         rdg_pool_phase_begin(&phase, pool, task->thread, s.streams ? LEAST_TURNS : 1, count_turns, &s);
         while (rdg_pool_phase_take(&phase, &piece)) run_piece(&s, task, &piece);
     }
@@ -100,25 +88,15 @@ static void run_phase(rdg_pool *pool, const rdg_cpu_calls *calls, rdg_cpu_task *
 
 rdg_pool_ahead rdg_cpu_ahead(const rdg_cpu_calls *calls, int thread, int n_threads, size_t limit)
 {
-    const rdg_cpu_kernel *kernel = calls->kernel;
-    rdg_pool_ahead a = {0};
-    if (!kernel->streams) return a;
-    const sharing s = {.calls = calls,
-                       .phase = kernel->n_phases - 1,
-                       .n_threads = n_threads,
-                       .streams = true,
-                       .n_items = phase_items(calls, kernel->n_phases - 1)};
-    int64_t first = 0;
-    for (int64_t c = 0; c < calls->n; c++) {
-        part p = part_of(&s, thread, c, first);
-        if (p.n_turns > 0) {
-            a = kernel->streams(p.call, p.begin, p.end).ahead;
-            a.bytes = RDG_MIN(a.bytes, limit / (size_t)a.n_streams);
-            break;
-        }
-        first += kernel->n_items(p.call, s.phase);
+    const sharing s = share_out(calls, calls->kernel->n_phases - 1, n_threads);
+    for (int64_t c = 0; s.streams && c < calls->n; c++) {
+        part p = part_of(&s, thread, c);
+        if (p.n_turns == 0) continue;
+        rdg_pool_ahead a = calls->kernel->streams(calls->call[c], p.begin, p.end).ahead;
+        a.bytes = RDG_MIN(a.bytes, limit / (size_t)a.n_streams);
+        return a;
     }
-    return a;
+    return (rdg_pool_ahead){0};
 }
 
 void rdg_cpu_run_calls(rdg_pool *pool, int thread, const rdg_cpu_calls *calls, int first_phase, void *scratch,
