@@ -3,7 +3,7 @@
 #include "ops/matmul/matmul.h"
 
 /* An item is about a microsecond of streaming. */
-enum { ITEM_BYTES = 24 * 1024, QUANTISE_ITEM_BLOCKS = 8 };
+enum { ITEM_BYTES = 24 * 1024, QUANTISE_ITEM_BLOCKS = 4 };
 
 int64_t rdg_q8_item_rows(const rdg_tensor *weight)
 {
