@@ -65,11 +65,14 @@ static void run_piece(const sharing *s, rdg_cpu_task *task, const rdg_pool_piece
 
 static sharing share_out(const rdg_cpu_calls *calls, int phase, int n_threads)
 {
+    const bool streams = calls->kernel->streams && phase == calls->kernel->n_phases - 1;
+    const int64_t turns_an_item = streams ? 2 : 1; /* at most */
     return (sharing){.calls = calls,
                      .phase = phase,
                      .n_threads = n_threads,
-                     .streams = calls->kernel->streams && phase == calls->kernel->n_phases - 1,
-                     .end = RDG_POOL_MAX_TURNS / RDG_MAX(phase_calls(calls, phase), 1) * n_threads};
+                     .streams = streams,
+                     .end = RDG_POOL_MAX_TURNS / turns_an_item / RDG_MAX(phase_calls(calls, phase), 1) *
+                            n_threads};
 }
 
 static void run_phase(rdg_pool *pool, const rdg_cpu_calls *calls, rdg_cpu_task *task)

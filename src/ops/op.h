@@ -127,7 +127,7 @@ typedef struct rdg_cpu_task {
  * weights. A turn is a step of all streams, and is done whole by one thread. */
 typedef struct rdg_cpu_streams {
     rdg_pool_ahead ahead; /* all that the streams read */
-    int64_t n_turns;      /* 1 to end - begin */
+    int64_t n_turns;      /* 1 to 2 (end - begin): streams may be cut finer than items */
 } rdg_cpu_streams;
 typedef struct rdg_cpu_kernel {
     int n_phases; /* >= 1; a barrier stands between phases */

@@ -271,10 +271,27 @@ static void count_done(const rdg_op_call *call, const rdg_cpu_task *task)
     atomic_fetch_add((atomic_llong *)call->params.align_ptr, task->end - task->begin);
 }
 
+/* And in streams with as many turns as they may have. */
+static rdg_cpu_streams two_turns_an_item(const rdg_op_call *call, int64_t begin, int64_t end)
+{
+    (void)call;
+    return (rdg_cpu_streams){.ahead = {.n_streams = 1}, .n_turns = 2 * (end - begin)};
+}
+
+static void count_turns_done(const rdg_op_call *call, const rdg_cpu_task *task)
+{
+    atomic_fetch_add((atomic_llong *)call->params.align_ptr, task->end_turn - task->first_turn);
+}
+
 static void test_cpu_run_many_items(void **state)
 {
-    static const rdg_cpu_kernel kernel = {.n_phases = 1, .n_items = many_items, .run = count_done};
-    static const rdg_variant variant = {.name = "count", .backend = RDG_BACKEND_CPU, .cpu = &kernel};
+    static const rdg_cpu_kernel kernel = {.n_phases = 1, .n_items = many_items, .run = count_done},
+                                streams = {.n_phases = 1,
+                                           .n_items = many_items,
+                                           .run = count_turns_done,
+                                           .streams = two_turns_an_item};
+    static const rdg_variant variant = {.name = "count", .backend = RDG_BACKEND_CPU, .cpu = &kernel},
+                             in_streams = {.name = "turns", .backend = RDG_BACKEND_CPU, .cpu = &streams};
     rdg_error e;
     (void)state;
     for (int n_threads = 1; n_threads <= 2; n_threads++) {
@@ -286,6 +303,10 @@ static void test_cpu_run_many_items(void **state)
             assert_ok(rdg_cpu_run(pool, &call, &variant, &e), &e);
             assert_int_equal(done, many_items(&call, 0));
         }
+        atomic_llong turns = 0;
+        rdg_op_call call = {.params.align_ptr = &turns};
+        assert_ok(rdg_cpu_run(pool, &call, &in_streams, &e), &e);
+        assert_int_equal(turns, 2 * many_items(&call, 0));
         rdg_pool_destroy(pool);
     }
 }
