@@ -12,8 +12,8 @@
 
 enum { RUNS = 5, ARRAYS = 3 };
 
-/* One timed run: threads take pieces of the block (or rounds of arithmetic) from a counter, as the kernels of
- * a plan do, so that one slow thread does not hold up the others. */
+/* One timed run: threads take pieces of the block (or rounds of arithmetic) from a counter, so that one slow
+ * thread does not hold up the others. */
 typedef struct measurement {
     rdg_pool *pool;
     const rdg_roof_kernel *kernel;

@@ -80,7 +80,6 @@ static void watch_signals(void)
     setrlimit(RLIMIT_AS, &memory); /* more is NULL, which targets report as a failure of theirs */
 }
 
-/* The input in a block of its own length, so that a read past its end is seen. */
 /* Of the processor's time: a machine that stands still for a while is no hang. One that waits for ever is
  * left to the test's own limit. 0: no limit. */
 static void limit_time(int seconds)
@@ -89,6 +88,7 @@ static void limit_time(int seconds)
     setitimer(ITIMER_PROF, &limit, NULL);
 }
 
+/* The input in a block of its own length, so that a read past its end is seen. */
 static void run(const uint8_t *data, size_t n, uint64_t number)
 {
     uint8_t *exact = malloc(n ? n : 1);

@@ -62,7 +62,7 @@ size_t rdg_q8_matvec_scratch_bytes(const rdg_op_call *call, int n_threads)
     return (size_t)(rdg_tensor_n_rows(x) * rdg_q8_row_blocks(x)) * sizeof(rdg_q8_block);
 }
 
-/* Rows of each stream of a chunk. Streams a multiple of 16 KiB apart in large pages keep meeting in the same
+/* Rows of each stream of a share. Streams a multiple of 16 KiB apart in large pages keep meeting in the same
  * banks of the memory. */
 static int64_t rows_per_stream(int64_t n_rows, int n_streams, int64_t row_stride_bytes)
 {
