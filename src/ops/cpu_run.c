@@ -75,12 +75,19 @@ static sharing share_out(const rdg_cpu_calls *calls, int phase, int n_threads)
                             n_threads};
 }
 
+/* Of the call with the most. */
+static int64_t phase_items(const rdg_cpu_calls *calls, int phase)
+{
+    int64_t n = 0;
+    for (int64_t c = 0; c < phase_calls(calls, phase); c++)
+        n = RDG_MAX(n, calls->kernel->n_items(calls->call[c], phase));
+    return n;
+}
+
 static void run_phase(rdg_pool *pool, const rdg_cpu_calls *calls, rdg_cpu_task *task)
 {
     sharing s = share_out(calls, task->phase, task->n_threads);
-    int64_t n_items = 0, window = s.end;
-    for (int64_t c = 0; c < phase_calls(calls, task->phase); c++)
-        n_items = RDG_MAX(n_items, calls->kernel->n_items(calls->call[c], task->phase));
+    const int64_t n_items = phase_items(calls, task->phase), window = s.end;
     for (; s.begin < n_items; s.begin = s.end, s.end += window) {
         rdg_pool_phase phase;
         rdg_pool_piece piece;
@@ -107,6 +114,7 @@ void rdg_cpu_run_calls(rdg_pool *pool, int thread, const rdg_cpu_calls *calls, i
 {
     rdg_cpu_task task = {.thread = thread, .n_threads = rdg_pool_threads(pool), .scratch = scratch};
     for (task.phase = first_phase; task.phase < calls->kernel->n_phases; task.phase++) {
+        if (phase_items(calls, task.phase) == 0) continue; /* nor is anything to be waited for */
         if (task.phase > first_phase) rdg_pool_barrier(pool, ahead);
         run_phase(pool, calls, &task);
     }

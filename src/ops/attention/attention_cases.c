@@ -28,10 +28,19 @@ static const struct row {
     {"64, 64 heads on 8, sinks, decode 5", 64, 64, 64, 8, 1, 8, 4, 0, 0, true, false, false, 0},
     {"32, 2 heads, not causal, 17 of 17", 32, 32, 2, 2, 17, 17, 16, 0, 0, false, true, false, 0},
     {"64, 4 heads on 2, padding token", 64, 64, 4, 2, 5, 16, 12, 0, 0, false, false, true, 0},
+    {"64, 5 heads on 1, decode 200", 64, 64, 5, 1, 1, 256, 199, 0, 0, false, false, false, 0},
+    {"128, 7 heads on 1, 2 tokens, window 70, ring", 128, 128, 7, 1, 2, 80, 1005, 70, 0, false, false, false,
+     0},
+    {"256, 8 heads on 1, softcap, decode 77", 256, 256, 8, 1, 1, 80, 76, 0, 50, false, false, false, 0},
+    {"64, 16 heads on 1, sinks, window 40 of 600", 64, 64, 16, 1, 1, 608, 599, 40, 0, true, false, false, 0},
+    {"32 and 96, 2 heads on 2, 8 tokens", 32, 96, 2, 2, 8, 40, 30, 0, 0, false, false, false, 0},
+    {"64, 6 heads on 2, 5 tokens, window 20, sinks", 64, 64, 6, 2, 5, 90, 300, 20, 0, true, false, false, 0},
 };
 /* Head dimensions without whole blocks: unquantised caches only. */
 static const struct row odd_rows[] = {
     {"80, 5 heads on 5, 7 tokens", 80, 80, 5, 5, 7, 19, 18, 0, 0, false, false, false, 0},
+    {"80, 8 heads on 8, decode 130", 80, 80, 8, 8, 1, 130, 129, 0, 0, false, false, false, 0},
+    {"72 and 40, 6 heads on 2, 2 tokens", 72, 40, 6, 2, 2, 33, 32, 0, 0, false, false, false, 0},
     {"1 and 3, 2 heads on 1", 1, 3, 2, 1, 3, 5, 4, 0, 0, false, false, false, 0},
     {"17, 6 heads on 2, softcap, sinks", 17, 17, 6, 2, 4, 40, 39, 20, 30, true, false, false, 1},
 };

@@ -1,6 +1,7 @@
 #include "ops/attention/flash.h"
 #include "base/mem.h"
 #include "ops/contract.h"
+#include "quant/quant.h"
 
 #include <math.h>
 
@@ -50,7 +51,7 @@ rdg_flash_item rdg_flash_item_at(const rdg_op_call *call, const rdg_flash_cut *c
 rdg_flash_layout rdg_flash_layout_of(const rdg_op_call *call, const rdg_flash_cut *c)
 {
     const int64_t dim = call->operand[RDG_ATTENTION_Q].dim[0],
-                  n = RDG_MAX(c->tokens_per_item * c->share, RDG_FLASH_GROUP);
+                  n = rdg_flash_padded(c->tokens_per_item * c->share);
     const int64_t row_k = rdg_round_up(dim, 16);
     rdg_flash_layout l = {0};
     l.values = l.keys + row_k * RDG_FLASH_KEYS;
@@ -62,6 +63,27 @@ rdg_flash_layout rdg_flash_layout_of(const rdg_op_call *call, const rdg_flash_cu
     l.sums = l.maxima + rdg_round_up(n, 16);
     l.total = l.sums + n * 16;
     return l;
+}
+
+int64_t rdg_flash_run_of(const rdg_op_call *call, int64_t j, int64_t end)
+{
+    const int64_t n_slots = call->operand[RDG_ATTENTION_K].dim[1];
+    return RDG_MIN(RDG_MIN(RDG_FLASH_KEYS, end - j), n_slots - j % n_slots);
+}
+
+rdg_flash_rows rdg_flash_rows_at(const rdg_tensor *t, int64_t g, int64_t j, int64_t n, int64_t whole,
+                                 float *memory)
+{
+    const int64_t dim = t->dim[0], row = rdg_round_up(dim, 16);
+    rdg_flash_rows r = {.type = t->type, .n = n, .stride = t->stride[1]};
+    r.first = rdg_tensor_row(t, j % t->dim[1], g, 0);
+    bool plain = t->type == RDG_TYPE_F32 || t->type == RDG_TYPE_F16 || t->type == RDG_TYPE_BF16;
+    if (plain && dim % whole == 0) return r;
+    for (int64_t i = 0; i < n; i++) {
+        rdg_quant_ops[t->type].dequantise(rdg_flash_row(&r, i), memory + i * row, dim);
+        for (int64_t d = dim; d < row; d++) memory[i * row + d] = 0.0f;
+    }
+    return (rdg_flash_rows){RDG_TYPE_F32, n, row * (int64_t)sizeof *memory, (const char *)memory};
 }
 
 static size_t parts_floats(const rdg_flash_cut *c)
@@ -114,13 +136,14 @@ void rdg_flash_run(const rdg_op_call *call, const rdg_cpu_task *task, rdg_flash_
 {
     rdg_flash_cut c = rdg_flash_cut_of(call, call->n_visible);
     float *parts = task->scratch;
-    float *memory = parts + parts_floats(&c) + task->thread * rdg_flash_layout_of(call, &c).total;
+    const rdg_flash_layout l = rdg_flash_layout_of(call, &c);
+    float *memory = parts + parts_floats(&c) + task->thread * l.total;
     for (int64_t i = task->begin; i < task->end; i++) {
         if (task->phase == 1) {
             join(call, &c, i, parts);
             continue;
         }
         rdg_flash_item x = rdg_flash_item_at(call, &c, i);
-        item(call, &c, &x, memory, parts);
+        item(call, &c, &x, &l, memory, parts);
     }
 }

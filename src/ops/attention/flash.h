@@ -8,6 +8,7 @@
 #ifndef RDG_OPS_ATTENTION_FLASH_H
 #define RDG_OPS_ATTENTION_FLASH_H
 
+#include "base/mem.h"
 #include "ops/attention/attention.h"
 
 enum { RDG_FLASH_QUERIES = 96, RDG_FLASH_CHUNK_KEYS = 512, RDG_FLASH_KEYS = 64, RDG_FLASH_GROUP = 6 };
@@ -31,8 +32,14 @@ typedef struct rdg_flash_item {
 } rdg_flash_item;
 rdg_flash_item rdg_flash_item_at(const rdg_op_call *call, const rdg_flash_cut *c, int64_t item);
 
-/* One thread's working memory, in floats from its start; all parts are multiples of 16. There is room for at
- * least one whole group of queries. */
+/* Rows of queries and outputs for n queries: whole groups of the direct form, and at least one of the other.
+ */
+static inline int64_t rdg_flash_padded(int64_t n)
+{
+    return RDG_MAX(rdg_round_up(n, 4), RDG_FLASH_GROUP);
+}
+
+/* One thread's working memory, in floats from its start; all parts are multiples of 16. */
 typedef struct rdg_flash_layout {
     int64_t keys;    /* [dim][KEYS]: transposed */
     int64_t values;  /* [KEYS][row_v] */
@@ -46,9 +53,28 @@ typedef struct rdg_flash_layout {
 } rdg_flash_layout;
 rdg_flash_layout rdg_flash_layout_of(const rdg_op_call *call, const rdg_flash_cut *c);
 
+/* How many of the keys [j, end) to look at together: a block, or up to the last slot, where they begin again.
+ */
+int64_t rdg_flash_run_of(const rdg_op_call *call, int64_t j, int64_t end);
+/* Rows of a cache one after the other. */
+typedef struct rdg_flash_rows {
+    rdg_type type; /* F32, F16 or BF16 */
+    int64_t n, stride;
+    const char *first;
+} rdg_flash_rows;
+static inline const char *rdg_flash_row(const rdg_flash_rows *r, int64_t i)
+{
+    return r->first + i * r->stride;
+}
+/* n keys or values of KV head g from key j on, as rdg_flash_run_of gave it. Rows of a quantised type, or
+ * whose length is no multiple of `whole`, are made f32 in memory first, each padded with zeros to a multiple
+ * of 16. */
+rdg_flash_rows rdg_flash_rows_at(const rdg_tensor *t, int64_t g, int64_t j, int64_t n, int64_t whole,
+                                 float *memory);
+
 /* The kernel's parts that need no instruction set. `item` computes one item with a thread's memory. */
 typedef void rdg_flash_item_fn(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_flash_item *x,
-                               float *memory, float *parts);
+                               const rdg_flash_layout *l, float *memory, float *parts);
 int64_t rdg_flash_n_items(const rdg_op_call *call, int phase);
 size_t rdg_flash_scratch_bytes(const rdg_op_call *call, int n_threads);
 void rdg_flash_run(const rdg_op_call *call, const rdg_cpu_task *task, rdg_flash_item_fn *item);

@@ -31,9 +31,10 @@ static void fetch(rdg_type type, const void *src, float *dst, int64_t n)
 /* keys[d][key]; keys from n on are zero. */
 static void load_keys(const rdg_tensor *k, int64_t g, int64_t j, int64_t n, float *row, float *keys)
 {
+    const char *first = rdg_tensor_row(k, j % k->dim[1], g, 0);
     if (n < KEYS) memset(keys, 0, (size_t)(k->dim[0] * KEYS) * sizeof *keys);
     for (int64_t i = 0; i < n; i++) {
-        fetch(k->type, rdg_tensor_row(k, (j + i) % k->dim[1], g, 0), row, k->dim[0]);
+        fetch(k->type, first + i * k->stride[1], row, k->dim[0]);
         for (int64_t d = 0; d < k->dim[0]; d++) keys[d * KEYS + i] = row[d];
     }
 }
@@ -42,9 +43,10 @@ static void load_keys(const rdg_tensor *k, int64_t g, int64_t j, int64_t n, floa
 static void load_values(const rdg_tensor *v, int64_t g, int64_t j, int64_t n, float *rows, int64_t row_v,
                         float *values)
 {
+    const char *first = rdg_tensor_row(v, j % v->dim[1], g, 0);
     (void)rows;
     for (int64_t i = 0; i < n; i++) {
-        fetch(v->type, rdg_tensor_row(v, (j + i) % v->dim[1], g, 0), values + i * row_v, v->dim[0]);
+        fetch(v->type, first + i * v->stride[1], values + i * row_v, v->dim[0]);
         for (int64_t d = v->dim[0]; d < row_v; d++) values[i * row_v + d] = 0.0f;
     }
 }
@@ -76,25 +78,33 @@ RDG_INLINE void product(const float *panel, int64_t panel_stride, int64_t n, con
     }
 }
 
-/* Scores of one query against keys [begin, end) of the block become weights; the others become 0. */
-static void weigh(float *s, int64_t begin, int64_t end, float softcap, float *maximum, float *sum, float *out,
-                  int64_t row_v)
+/* Scores of one query against keys [begin, end) of the n of a block become weights; the others become 0. */
+static void weigh(float *s, int64_t n, int64_t begin, int64_t end, float softcap, float *maximum, float *sum,
+                  float *out, int64_t row_v)
 {
-    float best = *maximum;
-    for (int64_t i = begin; i < end; i++) {
-        if (softcap > 0.0f) s[i] = softcap * tanhf(s[i] / softcap);
-        best = s[i] > best ? s[i] : best;
-    }
+    const int64_t padded = rdg_round_up(n, 8);
+    for (int64_t i = begin; softcap > 0.0f && i < end; i++) s[i] = softcap * tanhf(s[i] / softcap);
     for (int64_t i = 0; i < begin; i++) s[i] = -INFINITY;
-    for (int64_t i = end; i < KEYS; i++) s[i] = -INFINITY;
+    for (int64_t i = end; i < padded; i++) s[i] = -INFINITY;
+    __m256 tops = _mm256_set1_ps(-INFINITY);
+    for (int64_t i = 0; i < padded; i += 8) {
+        __m256 v = _mm256_load_ps(s + i);
+        tops = _mm256_max_ps(v, tops); /* tops where v is NaN */
+    }
+    __m128 top = _mm_max_ps(_mm256_castps256_ps128(tops), _mm256_extractf128_ps(tops, 1));
+    top = _mm_max_ps(top, _mm_movehl_ps(top, top));
+    const float best = _mm_cvtss_f32(_mm_max_ss(top, _mm_movehdup_ps(top)));
     if (best > *maximum) {
-        const float shrink = expf(*maximum - best); /* exp(-inf) = 0 at the first block */
-        for (int64_t d = 0; d < row_v; d++) out[d] *= shrink;
-        for (int i = 0; i < 8; i++) sum[i] *= shrink;
+        if (*maximum > -INFINITY) { /* else all is 0 yet */
+            const __m256 shrink = rdg_exp_avx2(_mm256_set1_ps(*maximum - best));
+            for (int64_t d = 0; d < row_v; d += 8)
+                _mm256_store_ps(out + d, _mm256_mul_ps(_mm256_load_ps(out + d), shrink));
+            _mm256_store_ps(sum, _mm256_mul_ps(_mm256_load_ps(sum), shrink));
+        }
         *maximum = best;
     }
     __m256 total = _mm256_load_ps(sum), shift = _mm256_set1_ps(*maximum);
-    for (int i = 0; i < KEYS; i += 8) {
+    for (int64_t i = 0; i < padded; i += 8) {
         __m256 w = rdg_exp_avx2(_mm256_sub_ps(_mm256_load_ps(s + i), shift));
         total = _mm256_add_ps(total, w);
         _mm256_store_ps(s + i, w);
@@ -135,6 +145,50 @@ static void store(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_fla
         float *y = rdg_tensor_row(out, head, token, 0);
         for (int64_t d = 0; d < out->dim[0]; d++) y[d] = o[d] * inverse;
     }
+}
+
+/* What the direct form is made of. */
+typedef __m256 floats;
+enum { LANES = 8, DIRECT_QUERIES = 32 };
+RDG_INLINE floats floats_zero(void)
+{
+    return _mm256_setzero_ps();
+}
+RDG_INLINE floats floats_set1(float x)
+{
+    return _mm256_set1_ps(x);
+}
+RDG_INLINE floats floats_load(const float *x)
+{
+    return _mm256_load_ps(x);
+}
+RDG_INLINE void floats_store(float *x, floats v)
+{
+    _mm256_store_ps(x, v);
+}
+RDG_INLINE floats floats_fma(floats a, floats b, floats c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+/* Elements i … i + 7 of a row of F32, F16 or BF16. */
+RDG_INLINE floats floats_cached(rdg_type type, const char *row, int64_t i)
+{
+    if (type == RDG_TYPE_F32) return _mm256_loadu_ps((const float *)(const void *)row + i);
+    __m128i half = _mm_loadu_si128((const __m128i *)(const void *)(row + 2 * i));
+    if (type == RDG_TYPE_F16) return _mm256_cvtph_ps(half);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+}
+
+/* Lane i: the sum of m[i]. */
+RDG_INLINE floats floats_sums(const floats m[8])
+{
+    __m256 a[2];
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) /* a[i]: two partial sums of m[4 i + c] in lanes c and c + 4 */
+        a[i] = _mm256_hadd_ps(_mm256_hadd_ps(m[4 * i], m[4 * i + 1]),
+                              _mm256_hadd_ps(m[4 * i + 2], m[4 * i + 3]));
+    return _mm256_add_ps(_mm256_permute2f128_ps(a[0], a[1], 0x20), _mm256_permute2f128_ps(a[0], a[1], 0x31));
 }
 
 #include "ops/attention/flash_item.h"

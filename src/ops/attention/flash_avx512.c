@@ -10,7 +10,6 @@
 #include "base/cpu.h"
 #include "base/mem.h"
 #include "ops/contract.h"
-#include "quant/quant.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,34 +21,18 @@ RDG_INLINE __mmask16 tail_mask(int64_t left)
     return left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1);
 }
 
-/* Addresses of n cache rows from key j on, and their type; quantised ones are dequantised into `rows` first.
- */
-static rdg_type cache_rows(const rdg_tensor *t, int64_t g, int64_t j, int64_t n, float *rows,
-                           const char *at[KEYS])
-{
-    bool plain = t->type == RDG_TYPE_F32 || t->type == RDG_TYPE_F16 || t->type == RDG_TYPE_BF16;
-    for (int64_t i = 0; i < n; i++) {
-        at[i] = rdg_tensor_row(t, (j + i) % t->dim[1], g, 0);
-        if (plain) continue;
-        float *row = rows + i * rdg_round_up(t->dim[0], 16);
-        rdg_quant_ops[t->type].dequantise(at[i], row, t->dim[0]);
-        at[i] = (const char *)row;
-    }
-    return plain ? t->type : RDG_TYPE_F32;
-}
-
 /* keys[d][key]; keys from n on are zero up to a multiple of WIDTH, which is as far as `product` looks. */
 static void load_keys(const rdg_tensor *k, int64_t g, int64_t j, int64_t n, float *rows, float *keys)
 {
-    const char *at[KEYS];
-    rdg_type type = cache_rows(k, g, j, n, rows, at);
+    const rdg_flash_rows r = rdg_flash_rows_at(k, g, j, n, 1, rows);
     for (int64_t first = 0; first < rdg_round_up(n, WIDTH); first += 16)
         for (int64_t d = 0; d < k->dim[0]; d += 16) {
             __mmask16 mask = tail_mask(k->dim[0] - d);
             __m512i m[16];
             for (int i = 0; i < 16; i++)
-                m[i] = _mm512_castps_si512(first + i < n ? rdg_load16_avx512(type, at[first + i], d, mask)
-                                                         : _mm512_setzero_ps());
+                m[i] = _mm512_castps_si512(
+                    first + i < n ? rdg_load16_avx512(r.type, rdg_flash_row(&r, first + i), d, mask)
+                                  : _mm512_setzero_ps());
             rdg_transpose16_avx512(m);
             for (int i = 0; i < 16; i++) _mm512_store_si512(keys + (d + i) * KEYS + first, m[i]);
         }
@@ -59,13 +42,13 @@ static void load_keys(const rdg_tensor *k, int64_t g, int64_t j, int64_t n, floa
 static void load_values(const rdg_tensor *v, int64_t g, int64_t j, int64_t n, float *rows, int64_t row_v,
                         float *values)
 {
-    const char *at[KEYS];
-    rdg_type type = cache_rows(v, g, j, n, rows, at);
+    const rdg_flash_rows r = rdg_flash_rows_at(v, g, j, n, 1, rows);
     for (int64_t i = 0; i < n; i++)
         for (int64_t d = 0; d < row_v; d += 16)
             _mm512_store_ps(values + i * row_v + d,
-                            d < v->dim[0] ? rdg_load16_avx512(type, at[i], d, tail_mask(v->dim[0] - d))
-                                          : _mm512_setzero_ps());
+                            d < v->dim[0]
+                                ? rdg_load16_avx512(r.type, rdg_flash_row(&r, i), d, tail_mask(v->dim[0] - d))
+                                : _mm512_setzero_ps());
 }
 
 /* out[t][0 … 31] = (add ? out : 0) + sum over k < n of panel[k][0 … 31] * x[t][k], for six rows t. */
@@ -96,34 +79,37 @@ RDG_INLINE void product(const float *panel, int64_t panel_stride, int64_t n, con
     }
 }
 
-/* Scores of one query against keys [begin, end) of the block become weights; the others become 0. */
-static void weigh(float *s, int64_t begin, int64_t end, float softcap, float *maximum, float *sum, float *out,
-                  int64_t row_v)
+/* Scores of one query against keys [begin, end) of the n of a block become weights; the others become 0. */
+static void weigh(float *s, int64_t n, int64_t begin, int64_t end, float softcap, float *maximum, float *sum,
+                  float *out, int64_t row_v)
 {
-    __m512 v[KEYS / 16], top = _mm512_set1_ps(-INFINITY);
-    __mmask16 m[KEYS / 16];
-    uint64_t all = (end >= 64 ? ~0ull : (1ull << end) - 1) & ~((1ull << begin) - 1);
-    for (int i = 0; i < KEYS / 16; i++) {
-        m[i] = (__mmask16)(all >> (16 * i));
-        v[i] = _mm512_load_ps(s + 16 * i);
-        if (softcap > 0.0f)
-            v[i] = _mm512_mul_ps(_mm512_set1_ps(softcap),
-                                 rdg_tanh_avx512(_mm512_div_ps(v[i], _mm512_set1_ps(softcap))));
-        top = _mm512_mask_max_ps(top, m[i], top, v[i]);
+    __m512 top = _mm512_set1_ps(-INFINITY);
+    const uint64_t all = (end >= 64 ? ~0ull : (1ull << end) - 1) & ~((1ull << begin) - 1);
+    for (int64_t i = 0; i < n; i += 16) {
+        __m512 v = _mm512_load_ps(s + i);
+        if (softcap > 0.0f) {
+            v = _mm512_mul_ps(_mm512_set1_ps(softcap),
+                              rdg_tanh_avx512(_mm512_div_ps(v, _mm512_set1_ps(softcap))));
+            _mm512_store_ps(s + i, v);
+        }
+        top = _mm512_mask_max_ps(top, (__mmask16)(all >> i), top, v);
     }
     float best = _mm512_reduce_max_ps(top);
     if (best > *maximum) {
-        __m512 shrink = _mm512_set1_ps(expf(*maximum - best)); /* exp(-inf) = 0 at the first block */
-        for (int64_t d = 0; d < row_v; d += 16)
-            _mm512_store_ps(out + d, _mm512_mul_ps(_mm512_load_ps(out + d), shrink));
-        _mm512_store_ps(sum, _mm512_mul_ps(_mm512_load_ps(sum), shrink));
+        if (*maximum > -INFINITY) { /* else all is 0 yet */
+            __m512 shrink = rdg_exp_avx512(_mm512_set1_ps(*maximum - best));
+            for (int64_t d = 0; d < row_v; d += 16)
+                _mm512_store_ps(out + d, _mm512_mul_ps(_mm512_load_ps(out + d), shrink));
+            _mm512_store_ps(sum, _mm512_mul_ps(_mm512_load_ps(sum), shrink));
+        }
         *maximum = best;
     }
     __m512 total = _mm512_load_ps(sum), shift = _mm512_set1_ps(*maximum);
-    for (int i = 0; i < KEYS / 16; i++) {
-        __m512 w = _mm512_maskz_mov_ps(m[i], rdg_exp_avx512(_mm512_sub_ps(v[i], shift)));
+    for (int64_t i = 0; i < n; i += 16) {
+        __m512 w = _mm512_maskz_mov_ps((__mmask16)(all >> i),
+                                       rdg_exp_avx512(_mm512_sub_ps(_mm512_load_ps(s + i), shift)));
         total = _mm512_add_ps(total, w);
-        _mm512_store_ps(s + 16 * i, w);
+        _mm512_store_ps(s + i, w);
     }
     _mm512_store_ps(sum, total);
 }
@@ -164,6 +150,56 @@ static void store(const rdg_op_call *call, const rdg_flash_cut *c, const rdg_fla
             _mm512_mask_storeu_ps(y + d, tail_mask(out->dim[0] - d),
                                   _mm512_mul_ps(_mm512_load_ps(o + d), inverse));
     }
+}
+
+/* What the direct form is made of. */
+typedef __m512 floats;
+enum { LANES = 16, DIRECT_QUERIES = 16 };
+RDG_INLINE floats floats_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+RDG_INLINE floats floats_set1(float x)
+{
+    return _mm512_set1_ps(x);
+}
+RDG_INLINE floats floats_load(const float *x)
+{
+    return _mm512_load_ps(x);
+}
+RDG_INLINE void floats_store(float *x, floats v)
+{
+    _mm512_store_ps(x, v);
+}
+RDG_INLINE floats floats_fma(floats a, floats b, floats c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+/* Elements i … i + 15 of a row of F32, F16 or BF16. */
+RDG_INLINE floats floats_cached(rdg_type type, const char *row, int64_t i)
+{
+    if (type == RDG_TYPE_F32) return _mm512_loadu_ps(row + 4 * i);
+    __m256i half = _mm256_loadu_si256((const __m256i *)(const void *)(row + 2 * i));
+    if (type == RDG_TYPE_F16) return _mm512_cvtph_ps(half);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+}
+
+/* Lane i: the sum of m[i]. */
+RDG_INLINE floats floats_sums(const floats m[16])
+{
+    __m512 a[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) { /* a[i]: four partial sums of m[4 i + c] in lanes c, c + 4, c + 8, c + 12 */
+        __m512 p = _mm512_add_ps(_mm512_unpacklo_ps(m[4 * i], m[4 * i + 1]),
+                                 _mm512_unpackhi_ps(m[4 * i], m[4 * i + 1]));
+        __m512 q = _mm512_add_ps(_mm512_unpacklo_ps(m[4 * i + 2], m[4 * i + 3]),
+                                 _mm512_unpackhi_ps(m[4 * i + 2], m[4 * i + 3]));
+        a[i] = _mm512_add_ps(_mm512_shuffle_ps(p, q, 0x44), _mm512_shuffle_ps(p, q, 0xee));
+    }
+    __m512 p = _mm512_add_ps(_mm512_shuffle_f32x4(a[0], a[1], 0x88), _mm512_shuffle_f32x4(a[0], a[1], 0xdd));
+    __m512 q = _mm512_add_ps(_mm512_shuffle_f32x4(a[2], a[3], 0x88), _mm512_shuffle_f32x4(a[2], a[3], 0xdd));
+    return _mm512_add_ps(_mm512_shuffle_f32x4(p, q, 0x88), _mm512_shuffle_f32x4(p, q, 0xdd));
 }
 
 #include "ops/attention/flash_item.h"
