@@ -80,6 +80,14 @@ static void sizes_are_checked(void **state)
     assert_null(rdg_alloc_array(SIZE_MAX / 2, 3));
     assert_null(rdg_realloc_array(NULL, SIZE_MAX / 2, 3));
     assert_null(rdg_alloc_aligned(64, SIZE_MAX - 8));
+    assert_null(rdg_alloc_working(SIZE_MAX - 8));
+    for (size_t bytes = 1; bytes < 5 << 20; bytes = bytes * 3 + 1) {
+        char *p = rdg_alloc_working(bytes);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % 4096, 0);
+        memset(p, 1, bytes);
+        rdg_free(p);
+    }
     rdg_arena a;
     rdg_arena_init(&a);
     assert_null(rdg_arena_alloc(&a, SIZE_MAX - 4));

@@ -7,6 +7,7 @@
 #include "ops/add/add.h"
 #include "ops/attention/attention.h"
 #include "ops/cases.h"
+#include "ops/contract.h"
 #include "ops/cpu_run.h"
 #include "ops/embed/embed.h"
 #include "ops/experts/experts.h"
@@ -331,6 +332,28 @@ static void test_math(void **state)
     assert_true(rdg_tanh(1e6) == 1.0 && rdg_tanh(-1e6) == -1.0);
 }
 
+/* Independent factors: both measures agree. One product that is most of the sum: its own size. */
+static void test_product_size(void **state)
+{
+    enum { N = 4096 };
+    float a[N], b[N];
+    rdg_rng rng;
+    (void)state;
+    seed_fresh(&rng);
+    for (int i = 0; i < N; i++) {
+        a[i] = rdg_rng_normal(&rng);
+        b[i] = rdg_rng_normal(&rng);
+    }
+    double size = rdg_product_size(a, b, N);
+    assert_true(size > 0.9 * sqrt(N) && size < 1.2 * sqrt(N));
+    a[7] = b[7] = 1000.0f;
+    size = rdg_product_size(a, b, N);
+    assert_true(size >= 1e6 && size < 1.001e6);
+    a[7] = 0.0f; /* meets nothing: what rounding one factor does to the other still counts */
+    size = rdg_product_size(a, b, N);
+    assert_true(size > 900.0 && size < 1100.0);
+}
+
 static void test_shapes(void **state)
 {
     rdg_op_call call;
@@ -583,6 +606,7 @@ int main(void)
         cmocka_unit_test(test_cpu_run),
         cmocka_unit_test(test_cpu_run_many_items),
         cmocka_unit_test(test_math),
+        cmocka_unit_test(test_product_size),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_tensor_get),
         cmocka_unit_test(test_rows_beyond_32_bits),
