@@ -13,9 +13,10 @@ enum { SPINS_BEFORE_SLEEP = 4000, SPINS_BEFORE_YIELD = 2000, YIELDS_BEFORE_SLEEP
 
 /* Phases whose shares exist at once: so many may be under way between two barriers. */
 enum { SHARE_SETS = 8 };
-/* An owner takes a quarter of what is left, so that little is under way at the end, and not so much at once
- * that nobody could help. A thread looks at so many others for something to take over. */
-enum { OWN_PART = 4, OWN_MOST = 64, MAX_VICTIMS = 16, TURN_BITS = 28 };
+/* An owner takes half of what is left: little is under way at the end, and each piece costs a call (a
+ * quarter: 1 % of a decode step). Not so much at once that nobody could help. A thread looks at so many
+ * others for something to take over. */
+enum { OWN_PART = 2, OWN_MOST = 256, MAX_VICTIMS = 16, TURN_BITS = 28 };
 
 /* A thread's turns that nobody has taken yet: the phase's tag, where they begin, where they end. With another
  * tag the share is untouched: so a set needs no clearing, and a share can be taken from before its owner has
