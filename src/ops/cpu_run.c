@@ -114,7 +114,6 @@ void rdg_cpu_run_calls(rdg_pool *pool, int thread, const rdg_cpu_calls *calls, i
 {
     rdg_cpu_task task = {.thread = thread, .n_threads = rdg_pool_threads(pool), .scratch = scratch};
     for (task.phase = first_phase; task.phase < calls->kernel->n_phases; task.phase++) {
-        if (phase_items(calls, task.phase) == 0) continue; /* nor is anything to be waited for */
         if (task.phase > first_phase) rdg_pool_barrier(pool, ahead);
         run_phase(pool, calls, &task);
     }

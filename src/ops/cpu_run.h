@@ -19,8 +19,9 @@ typedef struct rdg_cpu_calls {
 
 /* Inside rdg_pool_run, by every thread of the run with the same arguments but `thread` and `ahead`.
  * first_phase: 0, or 1 when the scratch holds what phase 0 would write. ahead: for the barriers inside
- * (rdg_pool_barrier). There is a barrier between the phases that have items and none after the last: put
- * rdg_pool_barrier before whatever reads what this writes, or reuses its scratch. */
+ * (rdg_pool_barrier). There is a barrier between the phases, also where one has no items (a plan's order
+ * counts on it), and none after the last: put rdg_pool_barrier before whatever reads what this writes, or
+ * reuses its scratch. */
 void rdg_cpu_run_calls(rdg_pool *pool, int thread, const rdg_cpu_calls *calls, int first_phase, void *scratch,
                        rdg_pool_ahead *ahead);
 /* Where thread `thread` will begin to read in the last phase: the weights of its first items, at most limit

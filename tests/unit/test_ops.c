@@ -23,6 +23,7 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <time.h>
 
 /* A valid call of the operation, from its default shape; no data. */
 static rdg_op_call valid(const rdg_op *op, const char *shape)
@@ -258,6 +259,54 @@ static void test_cpu_run(void **state)
         rdg_pool_destroy(pool);
     }
     free(v);
+}
+
+/* A phase without items is a barrier all the same: plans are ordered by it. */
+typedef struct slow_item {
+    rdg_pool *pool;
+    rdg_op_call call;
+    const rdg_cpu_kernel *kernel;
+    atomic_int done, early;
+} slow_item;
+
+static int64_t one_then_none(const rdg_op_call *call, int phase)
+{
+    (void)call;
+    return phase == 0;
+}
+
+static void work_slowly(const rdg_op_call *call, const rdg_cpu_task *task)
+{
+    slow_item *s = call->params.align_ptr;
+    (void)task;
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    atomic_store(&s->done, 1);
+}
+
+static void run_slow_item(void *ctx, int thread, int n_threads)
+{
+    slow_item *s = ctx;
+    const rdg_op_call *call = &s->call;
+    const rdg_cpu_calls calls = {.call = &call, .n = 1, .kernel = s->kernel};
+    (void)n_threads;
+    rdg_cpu_run_calls(s->pool, thread, &calls, 0, NULL, NULL);
+    if (!atomic_load(&s->done)) atomic_fetch_add(&s->early, 1);
+}
+
+static void test_cpu_run_empty_phase(void **state)
+{
+    static const rdg_cpu_kernel kernel = {.n_phases = 2, .n_items = one_then_none, .run = work_slowly};
+    slow_item s = {.kernel = &kernel};
+    rdg_error e;
+    (void)state;
+    assert_ok(rdg_pool_create(3, &s.pool, &e), &e);
+    s.call.params.align_ptr = &s;
+    for (int i = 0; i < 5; i++) {
+        atomic_store(&s.done, 0);
+        rdg_pool_run(s.pool, run_slow_item, &s);
+    }
+    assert_int_equal(s.early, 0);
+    rdg_pool_destroy(s.pool);
 }
 
 /* More items than a share holds. */
@@ -604,6 +653,7 @@ int main(void)
         cmocka_unit_test(test_costs),
         cmocka_unit_test(test_selection),
         cmocka_unit_test(test_cpu_run),
+        cmocka_unit_test(test_cpu_run_empty_phase),
         cmocka_unit_test(test_cpu_run_many_items),
         cmocka_unit_test(test_math),
         cmocka_unit_test(test_product_size),
