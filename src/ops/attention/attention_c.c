@@ -83,11 +83,13 @@ static void block_step(const rdg_attention_params *p, const float *q, const floa
         *sum *= shrink;
         *maximum = best;
     }
+    double total = 0.0; /* beside a sink or one large key hundreds of small weights would be rounded away */
     for (int64_t j = begin; j < end; j++) {
         const float w = expf(score[j] - best), *v = values + j * rdg_round_up(dim_v, 16);
-        *sum += w;
+        total += (double)w;
         for (int64_t i = 0; i < dim_v; i++) o[i] += w * v[i];
     }
+    *sum = (float)((double)*sum + total);
 }
 
 static void run_item(const rdg_op_call *call, int64_t item, float *scratch)

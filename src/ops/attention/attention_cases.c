@@ -32,7 +32,7 @@ static const struct row {
     {"128, 7 heads on 1, 2 tokens, window 70, ring", 128, 128, 7, 1, 2, 80, 1005, 70, 0, false, false, false,
      0},
     {"256, 8 heads on 1, softcap, decode 77", 256, 256, 8, 1, 1, 80, 76, 0, 50, false, false, false, 0},
-    {"64, 16 heads on 1, sinks, window 40 of 600", 64, 64, 16, 1, 1, 608, 599, 40, 0, true, false, false, 0},
+    {"64, 16 heads on 1, sinks, all of 600", 64, 64, 16, 1, 1, 608, 599, 0, 0, true, false, false, 0},
     {"32 and 96, 2 heads on 2, 8 tokens", 32, 96, 2, 2, 8, 40, 30, 0, 0, false, false, false, 0},
     {"64, 6 heads on 2, 5 tokens, window 20, sinks", 64, 64, 6, 2, 5, 90, 300, 20, 0, true, false, false, 0},
 };
