@@ -1,6 +1,6 @@
-/* The CPU executor. A whole plan is one run of the thread pool: every thread walks the node list, does
- * its share of a node's items and meets the others at a barrier where a node needs what
- * one since the last barrier wrote. Weights are read where they lie in the file's map. */
+/* The CPU executor. A whole plan is one run of the thread pool: every thread walks the node list, does its
+ * share of a node's items and meets the others at a barrier where a node needs what one since the last
+ * barrier wrote. Weights are read where they lie in the file's map. */
 #include "graph/exec.h"
 #include "graph/hazards.h"
 #include "graph/plan_internal.h"

@@ -10,7 +10,7 @@
 enum { RDG_CPU_MAX_PHASES = 4 };
 
 /* Calls of one kernel that run as one: neither needs what another writes, and their first phase is the same
- * (rdg_cpu_kernel.prepares), or there is one call only. The items of the last phase follow each other. */
+ * (rdg_cpu_kernel.prepares), or there is one call only. The last phase is of all of them. */
 typedef struct rdg_cpu_calls {
     const rdg_op_call *const *call;
     int64_t n;

@@ -13,15 +13,22 @@
 
 enum { KEYS = RDG_FLASH_KEYS, GROUP = RDG_FLASH_GROUP, WIDTH = 16 };
 
+/* Elements i … i + 7 of a row of F32, F16 or BF16. */
+RDG_INLINE __m256 floats_cached(rdg_type type, const char *row, int64_t i)
+{
+    if (type == RDG_TYPE_F32) return _mm256_loadu_ps((const float *)(const void *)row + i);
+    __m128i half = _mm_loadu_si128((const __m128i *)(const void *)(row + 2 * i));
+    if (type == RDG_TYPE_F16) return _mm256_cvtph_ps(half);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+}
+
 /* One cache row as f32. */
 static void fetch(rdg_type type, const void *src, float *dst, int64_t n)
 {
     int64_t i = 0;
     if (type == RDG_TYPE_F16) {
         const uint16_t *h = src;
-        for (; i + 8 <= n; i += 8)
-            _mm256_storeu_ps(dst + i,
-                             _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(h + i))));
+        for (; i + 8 <= n; i += 8) _mm256_storeu_ps(dst + i, floats_cached(type, src, i));
         for (; i < n; i++) dst[i] = _cvtsh_ss(h[i]);
         return;
     }
@@ -169,15 +176,6 @@ RDG_INLINE void floats_store(float *x, floats v)
 RDG_INLINE floats floats_fma(floats a, floats b, floats c)
 {
     return _mm256_fmadd_ps(a, b, c);
-}
-
-/* Elements i … i + 7 of a row of F32, F16 or BF16. */
-RDG_INLINE floats floats_cached(rdg_type type, const char *row, int64_t i)
-{
-    if (type == RDG_TYPE_F32) return _mm256_loadu_ps((const float *)(const void *)row + i);
-    __m128i half = _mm_loadu_si128((const __m128i *)(const void *)(row + 2 * i));
-    if (type == RDG_TYPE_F16) return _mm256_cvtph_ps(half);
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
 }
 
 /* Lane i: the sum of m[i]. */

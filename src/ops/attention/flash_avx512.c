@@ -179,10 +179,7 @@ RDG_INLINE floats floats_fma(floats a, floats b, floats c)
 /* Elements i … i + 15 of a row of F32, F16 or BF16. */
 RDG_INLINE floats floats_cached(rdg_type type, const char *row, int64_t i)
 {
-    if (type == RDG_TYPE_F32) return _mm512_loadu_ps(row + 4 * i);
-    __m256i half = _mm256_loadu_si256((const __m256i *)(const void *)(row + 2 * i));
-    if (type == RDG_TYPE_F16) return _mm512_cvtph_ps(half);
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+    return rdg_load16_avx512(type, row, i, 0xffff);
 }
 
 /* Lane i: the sum of m[i]. */

@@ -117,7 +117,6 @@ static void run_rows(const rdg_op_call *call, rdg_q8_dot_args *a, int64_t first,
                      int64_t rows_apart, const rdg_q8_isa *isa)
 {
     const rdg_tensor *weight = &call->operand[RDG_MATMUL_WEIGHT];
-    a->stream_stride_bytes = rows_apart * weight->stride[1];
     for (int64_t i = 0; i < n_rows; i += a->n_rows) {
         a->n_rows = RDG_MIN(RDG_Q8_MAX_ITEM_ROWS, n_rows - i);
         a->rows = rdg_tensor_row(weight, first + i, 0, 0);
@@ -142,6 +141,7 @@ void rdg_q8_matvec_run(const rdg_op_call *call, const rdg_cpu_task *task, const 
                          .n_columns = weight->dim[0],
                          .n_tokens = (int)x->dim[1],
                          .n_streams = l.n_streams,
+                         .stream_stride_bytes = l.rows * weight->stride[1],
                          .sums = sums,
                          .sums_stride = RDG_Q8_MAX_ITEM_ROWS};
     for (int t = 0; t < a.n_tokens; t++)
@@ -149,7 +149,6 @@ void rdg_q8_matvec_run(const rdg_op_call *call, const rdg_cpu_task *task, const 
     int64_t begin = task->first_turn * l.turn_rows, end = RDG_MIN(task->end_turn * l.turn_rows, l.rows);
     if (begin < end) {
         a.rows = rdg_tensor_row(weight, l.first + begin, 0, 0);
-        a.stream_stride_bytes = l.rows * weight->stride[1];
         if (!task->continues && l.n_streams > 1) begin_streams(&a);
         run_rows(call, &a, l.first + begin, end - begin, l.rows, isa);
     }
