@@ -82,8 +82,8 @@ typedef struct rdg_gpu_schedule {
     int64_t scratch_bytes;
 } rdg_gpu_schedule;
 
-/* `step` allows the step kernels (plans of one token). */
-rdg_err rdg_gpu_schedule_create(const rdg_plan *p, const rdg_device_facts *f, rdg_gpu_weights *w, bool step,
+/* Plans of one token are launched by step kernels where these fit. */
+rdg_err rdg_gpu_schedule_create(const rdg_plan *p, const rdg_device_facts *f, rdg_gpu_weights *w,
                                 rdg_gpu_schedule *out, rdg_error *e);
 void rdg_gpu_schedule_finish(rdg_gpu_schedule *s);
 

@@ -271,8 +271,7 @@ static rdg_err gpu_prepare(rdg_exec *base, rdg_plan *plan, rdg_prepared **out, r
     x->base.upload_bytes += up.bytes;
     x->base.upload_seconds += up.seconds;
     if ((rc = make_states(x, plan, e))) goto fail;
-    rc =
-        rdg_gpu_schedule_create(plan, rdg_device_get_facts(x->device), x->weights, x->steps, &c->schedule, e);
+    rc = rdg_gpu_schedule_create(plan, rdg_device_get_facts(x->device), x->weights, &c->schedule, e);
     if (rc) goto fail;
     look_at_attention(c);
     if ((rc = make_buffers(x, c, e))) goto fail;
@@ -530,7 +529,6 @@ rdg_err rdg_exec_create_gpu(const rdg_exec_request *r, const rdg_gpu_options *o,
     x->base = (rdg_exec){.class = &gpu_class, .gguf = r->gguf};
     x->pool = r->pool;
     x->log = r->log;
-    x->steps = !o->no_steps;
     rdg_err rc = RDG_OK;
     if (r->variant) {
         size_t n = strlen(r->variant);
@@ -565,8 +563,7 @@ rdg_err rdg_exec_gpu_needs(rdg_exec *base, const rdg_plan *const *plans, int n, 
     *bytes = 0;
     for (int i = 0; i < n && !rc; i++) {
         gpu_prepared c = {.base.plan = (rdg_plan *)plans[i]};
-        rc = rdg_gpu_schedule_create(plans[i], rdg_device_get_facts(x->device), x->weights, x->steps,
-                                     &c.schedule, e);
+        rc = rdg_gpu_schedule_create(plans[i], rdg_device_get_facts(x->device), x->weights, &c.schedule, e);
         if (!rc) rc = find_needs(x, &c, e);
         const uint64_t need[] = {c.scratch_bytes, c.kernel_bytes, c.step_bytes, c.sample_bytes,
                                  c.chain_bytes};

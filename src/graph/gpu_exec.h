@@ -6,7 +6,6 @@
 #include "graph/exec.h"
 
 typedef struct rdg_gpu_options {
-    bool no_steps;  /* one launch a node in decode as well: for tests and comparisons */
     bool no_import; /* copy the weights even where the device could use them in place */
     bool validation;
     const char *cache_dir; /* of compiled kernels; NULL = none */

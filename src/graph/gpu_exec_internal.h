@@ -60,7 +60,6 @@ typedef struct gpu_exec {
     rdg_pool *pool;
     const rdg_log *log;
     char variant[64];
-    bool steps;
     bool chains; /* false: barriers between all launches that depend on each other */
     enum { CLOCK_UNKNOWN, CLOCK_SAME, CLOCK_OTHER } clock; /* the one that kernels read, beside timestamps' */
     gpu_state *states;

@@ -385,14 +385,14 @@ static rdg_err place(const rdg_plan *p, rdg_gpu_schedule *s, rdg_error *e)
     return RDG_OK;
 }
 
-rdg_err rdg_gpu_schedule_create(const rdg_plan *p, const rdg_device_facts *f, rdg_gpu_weights *w, bool step,
+rdg_err rdg_gpu_schedule_create(const rdg_plan *p, const rdg_device_facts *f, rdg_gpu_weights *w,
                                 rdg_gpu_schedule *out, rdg_error *e)
 {
     *out = (rdg_gpu_schedule){0};
     matcher m = {.p = p, .facts = f, .weights = w};
     rdg_err rc = count(&m, e);
     if (rc) goto done;
-    if (step && p->options.n_tokens == 1) match_all(&m);
+    if (p->options.n_tokens == 1) match_all(&m);
     for (size_t i = 0; i < p->n_nodes && !rc; i++) {
         bool merged = m.merged[i].n_reads != 0;
         if (m.absorbed[i] && !merged) continue;
