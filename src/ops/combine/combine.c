@@ -4,6 +4,8 @@
 #include "ops/gpu_rows.h"
 #include "ops/contract.h"
 
+#include <math.h>
+
 static rdg_err check(const rdg_op_call *call, rdg_error *e)
 {
     rdg_contract k = {call, e, RDG_OK};
@@ -25,19 +27,34 @@ static void cost(const rdg_op_call *call, rdg_cost *c)
     c->flops = 2.0 * (double)rdg_tensor_n_elements(&call->operand[RDG_COMBINE_X]);
 }
 
-static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error *e)
+/* The sum, or with `sizes` that of the magnitudes: what its rounding is measured by when the terms cancel. */
+static void sum_terms(const rdg_op_call *call, bool sizes, double *o)
 {
     const rdg_tensor *x = &call->operand[RDG_COMBINE_X], *w = &call->operand[RDG_COMBINE_WEIGHTS],
                      *residual = &call->operand[RDG_COMBINE_RESIDUAL];
-    double *o = out[RDG_COMBINE_OUT];
-    (void)e;
     for (int64_t t = 0; t < x->dim[2]; t++)
         for (int64_t i = 0; i < x->dim[0]; i++) {
             double sum = rdg_tensor_present(residual) ? rdg_tensor_get(residual, i, t, 0, 0) : 0.0;
-            for (int64_t k = 0; k < x->dim[1]; k++)
-                sum += rdg_tensor_get(w, k, t, 0, 0) * rdg_tensor_get(x, i, k, t, 0);
+            if (sizes) sum = fabs(sum);
+            for (int64_t k = 0; k < x->dim[1]; k++) {
+                const double term = rdg_tensor_get(w, k, t, 0, 0) * rdg_tensor_get(x, i, k, t, 0);
+                sum += sizes ? fabs(term) : term;
+            }
             *o++ = sum;
         }
+}
+
+static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error *e)
+{
+    (void)e;
+    sum_terms(call, false, out[RDG_COMBINE_OUT]);
+    return RDG_OK;
+}
+
+static rdg_err magnitude(const rdg_op_call *call, double *const *out, rdg_error *e)
+{
+    (void)e;
+    sum_terms(call, true, out[RDG_COMBINE_OUT]);
     return RDG_OK;
 }
 
@@ -56,6 +73,7 @@ const rdg_op rdg_op_combine = {
     .cost = cost,
     .reference = reference,
     .tolerance = {RDG_TOLERANCE_NORMALISED, 1e-6},
+    .magnitude = magnitude,
     .variants = variants,
     .cases = &rdg_combine_cases,
 };

@@ -33,25 +33,57 @@ static double affine(const rdg_tensor *t, int64_t i, int64_t i1, double absent)
     return rdg_tensor_present(t) ? rdg_tensor_get(t, i, t->dim[1] == 1 ? 0 : i1, 0, 0) : absent;
 }
 
+typedef struct moments {
+    double mean, scale, rms; /* scale: 1 / sqrt(variance + eps); rms: of x itself */
+} moments;
+
+static moments moments_of(const rdg_op_call *call, int64_t i1, int64_t i2, int64_t i3)
+{
+    const rdg_tensor *x = &call->operand[RDG_LAYERNORM_X];
+    const double n = (double)x->dim[0], eps = (double)RDG_PARAMS(call, rdg_layernorm_params)->eps;
+    double sum = 0, squares = 0, variance = 0;
+    for (int64_t i = 0; i < x->dim[0]; i++) {
+        sum += rdg_tensor_get(x, i, i1, i2, i3);
+        squares += pow(rdg_tensor_get(x, i, i1, i2, i3), 2);
+    }
+    for (int64_t i = 0; i < x->dim[0]; i++) variance += pow(rdg_tensor_get(x, i, i1, i2, i3) - sum / n, 2);
+    return (moments){.mean = sum / n, .scale = 1.0 / sqrt(variance / n + eps), .rms = sqrt(squares / n)};
+}
+
 static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error *e)
 {
     const rdg_tensor *x = &call->operand[RDG_LAYERNORM_X], *w = &call->operand[RDG_LAYERNORM_WEIGHT],
                      *b = &call->operand[RDG_LAYERNORM_BIAS];
-    const double eps = (double)RDG_PARAMS(call, rdg_layernorm_params)->eps;
     double *o = out[RDG_LAYERNORM_OUT];
-    int64_t n = x->dim[0];
     (void)e;
     for (int64_t i3 = 0; i3 < x->dim[3]; i3++)
         for (int64_t i2 = 0; i2 < x->dim[2]; i2++)
             for (int64_t i1 = 0; i1 < x->dim[1]; i1++) {
-                double mean = 0, variance = 0;
-                for (int64_t i = 0; i < n; i++) mean += rdg_tensor_get(x, i, i1, i2, i3);
-                mean /= (double)n;
-                for (int64_t i = 0; i < n; i++) variance += pow(rdg_tensor_get(x, i, i1, i2, i3) - mean, 2);
-                double scale = 1.0 / sqrt(variance / (double)n + eps);
-                for (int64_t i = 0; i < n; i++)
-                    *o++ = affine(w, i, i1, 1.0) * (rdg_tensor_get(x, i, i1, i2, i3) - mean) * scale +
+                const moments m = moments_of(call, i1, i2, i3);
+                for (int64_t i = 0; i < x->dim[0]; i++)
+                    *o++ = affine(w, i, i1, 1.0) * (rdg_tensor_get(x, i, i1, i2, i3) - m.mean) * m.scale +
                            affine(b, i, i1, 0.0);
+            }
+    return RDG_OK;
+}
+
+/* The mean is as wrong as the elements are large, however near they are to each other, and the bias may take
+ * nearly all of an element away. */
+static rdg_err magnitude(const rdg_op_call *call, double *const *out, rdg_error *e)
+{
+    const rdg_tensor *x = &call->operand[RDG_LAYERNORM_X], *w = &call->operand[RDG_LAYERNORM_WEIGHT],
+                     *b = &call->operand[RDG_LAYERNORM_BIAS];
+    double *o = out[RDG_LAYERNORM_OUT];
+    (void)e;
+    for (int64_t i3 = 0; i3 < x->dim[3]; i3++)
+        for (int64_t i2 = 0; i2 < x->dim[2]; i2++)
+            for (int64_t i1 = 0; i1 < x->dim[1]; i1++) {
+                const moments m = moments_of(call, i1, i2, i3);
+                for (int64_t i = 0; i < x->dim[0]; i++) {
+                    const double far = fabs(rdg_tensor_get(x, i, i1, i2, i3) - m.mean);
+                    *o++ = fabs(affine(w, i, i1, 1.0)) * fmax(far, m.rms) * m.scale +
+                           fabs(affine(b, i, i1, 0.0));
+                }
             }
     return RDG_OK;
 }
@@ -72,6 +104,7 @@ const rdg_op rdg_op_layernorm = {
     .cost = cost,
     .reference = reference,
     .tolerance = {RDG_TOLERANCE_NORMALISED, 2e-6},
+    .magnitude = magnitude,
     .variants = variants,
     .cases = &rdg_layernorm_cases,
 };
