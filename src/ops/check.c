@@ -23,6 +23,7 @@ static double allowed_error(rdg_tolerance t, double reference, double size)
 {
     switch (t.kind) {
     case RDG_TOLERANCE_ULP: return t.bound * ulp_of(reference) + t.bound * (double)FLT_MIN;
+    case RDG_TOLERANCE_SIZE_ULP: return t.bound * ulp_of(size) + t.bound * (double)FLT_MIN;
     case RDG_TOLERANCE_NORMALISED: return 8.0 * t.bound * size + t.bound * fabs(reference) + (double)FLT_MIN;
     case RDG_TOLERANCE_EXACT:
     case RDG_TOLERANCE_INHERIT: break;

@@ -94,6 +94,8 @@ typedef enum rdg_tolerance_kind {
     RDG_TOLERANCE_INHERIT,    /* a variant's: the operation's applies */
     RDG_TOLERANCE_EXACT,      /* equal bits of the output type (copies, integers, dequantisation) */
     RDG_TOLERANCE_ULP,        /* elementwise: |got - ref| <= bound * ulp(ref) + bound * FLT_MIN */
+    RDG_TOLERANCE_SIZE_ULP,   /* elementwise, as ULP with ulp(the operation's `magnitude`): results of a few steps
+                               * that may magnify each other's rounding */
     RDG_TOLERANCE_NORMALISED, /* sums: ||got - ref|| <= bound * ||size|| per output row, and no element off by
                                * more than 8 * bound * size + bound * |ref|. The size of an element is the
                                * operation's `magnitude`, or the root mean square of the reference's row */
@@ -188,9 +190,9 @@ struct rdg_op {
      * from the call. */
     rdg_err (*reference)(const rdg_op_call *call, double *const *out, rdg_error *e);
     rdg_tolerance tolerance;
-    /* NORMALISED sums: the size that the rounding error of each output element is measured by, as reference()
-     * gives its value. A sum of products that cancels has the rounding errors of its terms. NULL: the
-     * reference's row decides. */
+    /* NORMALISED and SIZE_ULP: the size that the rounding error of each output element is measured by, as
+     * reference() gives its value. A sum of products that cancels has the rounding errors of its terms. NULL
+     * (NORMALISED only): the reference's row decides. */
     rdg_err (*magnitude)(const rdg_op_call *call, double *const *out, rdg_error *e);
     const rdg_variant *const *variants; /* best first; NULL-terminated list of rows */
     const rdg_case_set *cases;

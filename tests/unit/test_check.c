@@ -219,8 +219,16 @@ static void test_row_comparison(void **state)
     got[1] = -2.0 - 0x1p-20;
     assert_true(rdg_check_row(ulp, got, reference, NULL, 4, &bad) > 1.0);
     assert_int_equal(bad, 1);
+    const rdg_tolerance of_size = {RDG_TOLERANCE_SIZE_ULP, 2};
+    const double size[4] = {1.0, 40.0, 0.0, 1000.0}; /* 40: sixteen times the unit of 2 */
+    assert_true(fabs(rdg_check_row(of_size, got, reference, size, 4, &bad) - 0.125) < 1e-6);
+    assert_int_equal(bad, -1);
+    got[1] = -2.0 - 0x1p-16;
+    assert_true(rdg_check_row(of_size, got, reference, size, 4, &bad) > 1.0);
+    assert_int_equal(bad, 1);
     got[1] = -2.0;
     got[2] = NAN;
+    assert_true(isinf(rdg_check_row(of_size, got, reference, size, 4, &bad)));
     assert_true(isinf(rdg_check_row(sums, got, reference, NULL, 4, &bad)));
     assert_int_equal(bad, 2);
     got[2] = 0.3; /* 8 * 1e-4 * rms 500 = 0.4: no single element is off, but the row is by 3e-4 */

@@ -53,8 +53,10 @@ static void test_every_row_is_complete(void **state)
         const rdg_variant *v = rdg_op_select(&call, RDG_BACKEND_CPU, 0, NULL);
         assert_non_null(v);
         assert_int_equal(v->requires_mask, 0);
+        assert_true(op->tolerance.kind != RDG_TOLERANCE_SIZE_ULP || op->magnitude);
         for (const rdg_variant *const *a = op->variants; *a; a++) {
             assert_non_null((*a)->source);
+            assert_true((*a)->tolerance.kind != RDG_TOLERANCE_SIZE_ULP || op->magnitude);
             assert_true(((*a)->backend == RDG_BACKEND_CPU) == ((*a)->cpu != NULL));
             for (const rdg_variant *const *b = a + 1; *b; b++)
                 if ((*a)->backend == (*b)->backend) assert_string_not_equal((*a)->name, (*b)->name);

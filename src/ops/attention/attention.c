@@ -59,8 +59,11 @@ static void cost(const rdg_op_call *call, rdg_cost *c)
     c->flops = (double)pairs * (double)q->dim[1] * (2.0 * (double)(q->dim[0] + v->dim[0]) + 4.0);
 }
 
-/* One head of one token. score: room for the visible keys, row: for a key or a value. */
-static void attend(const rdg_op_call *call, int64_t h, int64_t t, double *score, float *row, double *o)
+/* One head of one token. score, doubt: room for the visible keys; row: for a key or a value. o: the output,
+ * or with `sizes` what its rounding is measured by: each term p_j v_j has its own rounding and that of its
+ * score, which is as wrong as the products of q and k are large (doubt), and terms may cancel. */
+static void attend(const rdg_op_call *call, int64_t h, int64_t t, bool sizes, double *score, double *doubt,
+                   float *row, double *o)
 {
     const rdg_tensor *q = &call->operand[RDG_ATTENTION_Q], *k = &call->operand[RDG_ATTENTION_K],
                      *v = &call->operand[RDG_ATTENTION_V], *sinks = &call->operand[RDG_ATTENTION_SINKS];
@@ -79,18 +82,23 @@ static void attend(const rdg_op_call *call, int64_t h, int64_t t, double *score,
         for (int64_t i = 0; i < q->dim[0]; i++) s += (double)query[i] * (double)row[i];
         s *= (double)p->scale;
         if (p->softcap > 0.0f) s = (double)p->softcap * tanh(s / (double)p->softcap);
+        if (sizes) doubt[j - first] = fabs((double)p->scale) * rdg_product_size(query, row, q->dim[0]);
         score[j - first] = s;
         best = fmax(best, s);
     }
     if (rdg_tensor_present(sinks)) sum = exp(rdg_tensor_get(sinks, h, 0, 0, 0) - best);
     for (int64_t j = first; j < end; j++) sum += score[j - first] = exp(score[j - first] - best);
     for (int64_t j = first; j < end; j++) {
+        const double weight = score[j - first] / sum;
         rdg_quant_ops[v->type].dequantise(rdg_tensor_row(v, j % n_slots, g, 0), row, v->dim[0]);
-        for (int64_t i = 0; i < v->dim[0]; i++) o[i] += score[j - first] / sum * (double)row[i];
+        for (int64_t i = 0; i < v->dim[0]; i++)
+            o[i] += sizes ? pow(weight * (double)row[i] * (1.0 + doubt[j - first]), 2)
+                          : weight * (double)row[i];
     }
+    for (int64_t i = 0; sizes && i < v->dim[0]; i++) o[i] = sqrt(o[i]);
 }
 
-static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error *e)
+static rdg_err attend_all(const rdg_op_call *call, bool sizes, double *out, rdg_error *e)
 {
     const rdg_tensor *q = &call->operand[RDG_ATTENTION_Q], *pos = &call->operand[RDG_ATTENTION_POS];
     const int64_t dim_v = call->operand[RDG_ATTENTION_V].dim[0];
@@ -98,15 +106,25 @@ static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error 
     rdg_err err = RDG_OK;
     for (int64_t t = 0; t < q->dim[2]; t++)
         most = RDG_MAX(most, (int64_t)rdg_tensor_get(pos, t, 0, 0, 0) + 1);
-    double *score = rdg_alloc_array((size_t)most, sizeof *score);
+    double *score = rdg_alloc_array((size_t)most, 2 * sizeof *score);
     float *row = rdg_alloc_array((size_t)RDG_MAX(q->dim[0], dim_v), sizeof *row);
     if (!score || !row) err = rdg_fail(e, RDG_E_NOMEM, "no memory for %lld scores", (long long)most);
     for (int64_t t = 0; !err && t < q->dim[2]; t++)
         for (int64_t h = 0; h < q->dim[1]; h++)
-            attend(call, h, t, score, row, out[RDG_ATTENTION_OUT] + (t * q->dim[1] + h) * dim_v);
+            attend(call, h, t, sizes, score, score + most, row, out + (t * q->dim[1] + h) * dim_v);
     rdg_free(row);
     rdg_free(score);
     return err;
+}
+
+static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error *e)
+{
+    return attend_all(call, false, out[RDG_ATTENTION_OUT], e);
+}
+
+static rdg_err magnitude(const rdg_op_call *call, double *const *out, rdg_error *e)
+{
+    return attend_all(call, true, out[RDG_ATTENTION_OUT], e);
 }
 
 static const rdg_operand_spec operands[] = {{"q", RDG_OPERAND_IN},
@@ -135,7 +153,8 @@ const rdg_op rdg_op_attention = {
     .check = check,
     .cost = cost,
     .reference = reference,
-    .tolerance = {RDG_TOLERANCE_NORMALISED, 5e-6}, /* an error of a score is an error of its weight */
+    .tolerance = {RDG_TOLERANCE_NORMALISED, 3e-6},
+    .magnitude = magnitude,
     .variants = variants,
     .cases = &rdg_attention_cases,
 };

@@ -43,20 +43,21 @@ float tanh_exact(float x)
     return x < 0.0 ? -t : t;
 }
 
-// 1 - erf(a) for a >= 0, with a small relative error in the tail too.
+// 1 - erf(a) for a >= 0, with a small relative error in the tail too: e^(-a^2) t P(t), t = 1 / (1 + a / 2). P has the
+// least relative error of its degree for a <= 14 (4.5e-8, from a fit in double); beyond, the result is 0.
 float erfc_positive(float a)
 {
-    if (a < 1.0) { // Maclaurin series: the last term is below half a unit in the last place
-        float z = a * a, term = a, sum = a;
-        [[unroll]] for (int n = 1; n < 14; n++) {
-            term *= -z / float(n);
-            sum += term / float(2 * n + 1);
-        }
-        return 1.0 - 1.12837917 * sum;
-    }
-    float f = 0.0;
-    for (int n = 50; n > 0; n--) f = float(n) * 0.5 / (a + f); // a continued fraction from the tail
-    return exp_exact(-a * a) * 0.56418958 / (a + f);
+    float t = 1.0 / (1.0 + 0.5 * a);
+    float p = -5.938648285e-2;
+    p = p * t + 2.861240616e-1;
+    p = p * t - 4.904065490e-1;
+    p = p * t + 2.817334604e-1;
+    p = p * t - 2.914863546e-2;
+    p = p * t + 2.037525625e-1;
+    p = p * t + 2.428351082e-1;
+    p = p * t + 2.824120991e-1;
+    p = p * t + 2.820843314e-1;
+    return exp_exact(-a * a) * (t * p);
 }
 
 float activate(uint kind, float z)

@@ -1,6 +1,7 @@
 #include "ops/glu/glu.h"
 #include "ops/glu/glu_cases.h"
 #include "ops/glu/glu_variants.h"
+#include "ops/glu/activation.h"
 #include "ops/gpu_rows.h"
 #include "ops/contract.h"
 
@@ -29,37 +30,42 @@ static void cost(const rdg_op_call *call, rdg_cost *c)
     rdg_cost_elementwise(call, 5, c); /* exp counted as one, 1 + , / , *, * */
 }
 
-static double activate(const rdg_glu_params *p, double g, double u)
+static double gated(const rdg_glu_params *p, bool size, double g, double u)
 {
-    switch ((rdg_act_kind)p->act) {
-    case RDG_ACT_SILU: return g / (1.0 + exp(-g)) * u;
-    case RDG_ACT_GELU_TANH:
-        return g / (1.0 + exp(-2.0 * (0.7978845608028654 * g * (1.0 + 0.044715 * g * g)))) * u;
-    case RDG_ACT_GELU_ERF: return 0.5 * g * erfc(-g * 0.70710678118654752440) * u;
-    case RDG_ACT_RELU: return fmax(g, 0.0) * u;
-    case RDG_ACT_SIGMOID: return u / (1.0 + exp(-g));
-    case RDG_ACT_TANH: return tanh(g) * u;
-    case RDG_ACT_SWIGLU_OAI: {
-        double limit = (double)p->limit;
+    if (p->act == RDG_ACT_SWIGLU_OAI) {
+        const double limit = (double)p->limit, alpha = (double)p->alpha;
         g = fmin(g, limit);
         u = fmax(-limit, fmin(u, limit));
-        return g / (1.0 + exp(-(double)p->alpha * g)) * (u + 1.0);
+        return size ? rdg_swish_size(g, alpha) * fabs(u + 1.0) : rdg_swish(g, alpha) * (u + 1.0);
     }
-    }
-    return NAN;
+    const rdg_act_kind kind = (rdg_act_kind)p->act;
+    return size ? rdg_activation_size(kind, g) * fabs(u) : rdg_activation(kind, g) * u;
 }
 
-static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error *e)
+/* The value of every element, or with `sizes` what its rounding is measured by. */
+static void elements(const rdg_op_call *call, bool sizes, double *o)
 {
     const rdg_tensor *g = &call->operand[RDG_GLU_GATE], *u = &call->operand[RDG_GLU_UP];
     const rdg_glu_params *p = RDG_PARAMS(call, rdg_glu_params);
-    double *o = out[RDG_GLU_OUT];
-    (void)e;
     for (int64_t i3 = 0; i3 < g->dim[3]; i3++)
         for (int64_t i2 = 0; i2 < g->dim[2]; i2++)
             for (int64_t i1 = 0; i1 < g->dim[1]; i1++)
                 for (int64_t i0 = 0; i0 < g->dim[0]; i0++)
-                    *o++ = activate(p, rdg_tensor_get(g, i0, i1, i2, i3), rdg_tensor_get(u, i0, i1, i2, i3));
+                    *o++ = gated(p, sizes, rdg_tensor_get(g, i0, i1, i2, i3),
+                                 rdg_tensor_get(u, i0, i1, i2, i3));
+}
+
+static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error *e)
+{
+    (void)e;
+    elements(call, false, out[RDG_GLU_OUT]);
+    return RDG_OK;
+}
+
+static rdg_err magnitude(const rdg_op_call *call, double *const *out, rdg_error *e)
+{
+    (void)e;
+    elements(call, true, out[RDG_GLU_OUT]);
     return RDG_OK;
 }
 
@@ -80,7 +86,8 @@ const rdg_op rdg_op_glu = {
     .check = check,
     .cost = cost,
     .reference = reference,
-    .tolerance = {RDG_TOLERANCE_ULP, 4},
+    .tolerance = {RDG_TOLERANCE_ULP, 1}, /* evaluated in double, rounded once */
+    .magnitude = magnitude,
     .variants = variants,
     .cases = &rdg_glu_cases,
 };

@@ -43,11 +43,11 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
 }
 
 static const rdg_gpu_kernel kernel = {.encode = encode};
-/* f32 throughout: half a unit in the last place of an exponent's argument is up to 100 units of its result,
- * far out in the tails. */
+/* f32 throughout: up to five roundings on the way to an exponent's argument, each a relative error of the
+ * result as large as the argument, and eight beside. */
 const rdg_variant rdg_glu_vulkan = {.name = "f32_vulkan",
                                     .source = "src/ops/glu/glu.comp",
                                     .backend = RDG_BACKEND_VULKAN,
                                     .accepts = accepts,
                                     .gpu = &kernel,
-                                    .tolerance = {RDG_TOLERANCE_ULP, 256}};
+                                    .tolerance = {RDG_TOLERANCE_SIZE_ULP, 16}};

@@ -65,6 +65,22 @@ static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error 
     return RDG_OK;
 }
 
+/* A weight is e^-x of the distance x to the best logit, and the rounding of x is a relative error of it. */
+static rdg_err magnitude(const rdg_op_call *call, double *const *out, rdg_error *e)
+{
+    const rdg_tensor *logits = &call->operand[RDG_ROUTE_LOGITS];
+    const int64_t n_used = call->operand[RDG_ROUTE_IDS].dim[0];
+    rdg_err err = reference(call, out, e);
+    for (int64_t t = 0; !err && t < logits->dim[1]; t++)
+        for (int64_t k = 0; k < n_used; k++) {
+            const double *ids = out[RDG_ROUTE_IDS] + t * n_used;
+            const double best = rdg_tensor_get(logits, (int64_t)ids[0], t, 0, 0);
+            out[RDG_ROUTE_WEIGHTS][t * n_used + k] *=
+                1.0 + best - rdg_tensor_get(logits, (int64_t)ids[k], t, 0, 0);
+        }
+    return err;
+}
+
 static const rdg_operand_spec operands[] = {
     {"logits", RDG_OPERAND_IN}, {"ids", RDG_OPERAND_OUT}, {"weights", RDG_OPERAND_OUT}};
 static const rdg_variant *const variants[] = {&rdg_route_c, &rdg_route_vulkan, NULL};
@@ -78,7 +94,8 @@ const rdg_op rdg_op_route = {
     .check = check,
     .cost = cost,
     .reference = reference,
-    .tolerance = {RDG_TOLERANCE_ULP, 4},
+    .tolerance = {RDG_TOLERANCE_ULP, 1}, /* evaluated in double, rounded once */
+    .magnitude = magnitude,
     .variants = variants,
     .cases = &rdg_route_cases,
 };
