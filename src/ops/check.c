@@ -23,7 +23,7 @@ static double allowed_error(rdg_tolerance t, double reference, double size)
 {
     switch (t.kind) {
     case RDG_TOLERANCE_ULP: return t.bound * ulp_of(reference) + t.bound * (double)FLT_MIN;
-    case RDG_TOLERANCE_SIZE_ULP: return t.bound * ulp_of(size) + t.bound * (double)FLT_MIN;
+    case RDG_TOLERANCE_SIZE: return t.bound * size + (double)FLT_MIN;
     case RDG_TOLERANCE_NORMALISED: return 8.0 * t.bound * size + t.bound * fabs(reference) + (double)FLT_MIN;
     case RDG_TOLERANCE_EXACT:
     case RDG_TOLERANCE_INHERIT: break;
@@ -71,7 +71,8 @@ typedef struct trial {
     char *before[RDG_MAX_OPERANDS];       /* copy of data.block[].memory */
     char *first_output[RDG_MAX_OPERANDS]; /* after the runner's first configuration */
     double *reference[RDG_MAX_OPERANDS];  /* outputs only */
-    double *size[RDG_MAX_OPERANDS];       /* the same for op->magnitude; NULL without */
+    double *size[RDG_MAX_OPERANDS];       /* the same for op->magnitude with `rounding`; NULL without */
+    rdg_rounding rounding;
     double *got;                          /* one output row */
 } trial;
 
@@ -114,7 +115,7 @@ static rdg_err make_reference(trial *t, rdg_error *e)
     t->got = rdg_alloc_array((size_t)longest, sizeof *t->got);
     if (!t->got) return rdg_fail(e, RDG_E_NOMEM, "no memory for a row of %s", op->name);
     rdg_err err = op->reference(&t->call, t->reference, e);
-    if (!err && op->magnitude) err = op->magnitude(&t->call, t->size, e);
+    if (!err && op->magnitude) err = op->magnitude(&t->call, t->rounding, t->size, e);
     return err;
 }
 
@@ -148,6 +149,15 @@ static void restore(trial *t)
 {
     for (int k = 0; k < RDG_MAX_OPERANDS; k++)
         if (t->data.block[k].memory) memcpy(t->data.block[k].memory, t->before[k], t->data.block[k].bytes);
+}
+
+/* Sizes for another way of rounding; the inputs must be as they were. */
+static rdg_err measure_by(trial *t, rdg_rounding rounding, rdg_error *e)
+{
+    if (!t->call.op->magnitude || t->rounding == rounding) return RDG_OK;
+    restore(t);
+    t->rounding = rounding;
+    return t->call.op->magnitude(&t->call, rounding, t->size, e);
 }
 
 static bool failed(rdg_check_result *r, const char *fmt, ...) RDG_PRINTF(2, 3);
@@ -237,10 +247,8 @@ static bool same_as_first(trial *t, int config, rdg_check_result *r)
 static void run_trial(trial *t, const rdg_check_runner *runner, rdg_check_result *r)
 {
     const rdg_variant *v = r->variant;
-    rdg_tolerance tolerance = v->tolerance;
-    if (t->data.content == RDG_CHECK_GRID && v->grid_tolerance.kind != RDG_TOLERANCE_INHERIT)
-        tolerance = v->grid_tolerance;
-    if (tolerance.kind == RDG_TOLERANCE_INHERIT) tolerance = t->call.op->tolerance;
+    const rdg_tolerance tolerance =
+        v->tolerance.kind == RDG_TOLERANCE_INHERIT ? t->call.op->tolerance : v->tolerance;
     bool good = true;
     r->verdict = RDG_CHECK_PASSED;
     for (int config = 0; good && config < runner->n_configs; config++) {
@@ -310,6 +318,11 @@ static rdg_err check_case(const rdg_op *op, int i, const rdg_check_runner *runne
                 rdg_err err = trial_create(&t, op, i, case_seed(r.seed, op, i), e);
                 if (err) return err;
                 made = true;
+            }
+            rdg_err err = measure_by(&t, (*v)->rounding, e);
+            if (err) {
+                trial_finish(&t);
+                return err;
             }
             run_trial(&t, runner, &r);
             deliver(o, totals, &r);

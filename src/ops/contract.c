@@ -1,4 +1,6 @@
 #include "ops/contract.h"
+#include "ops/rows.h"
+#include "base/mem.h"
 
 #include <ridge/quantize.h>
 #include <math.h>
@@ -150,14 +152,45 @@ void rdg_cost_elementwise(const rdg_op_call *call, double flops_per_output_eleme
             cost->flops += flops_per_output_element * (double)rdg_tensor_n_elements(&call->operand[i]);
 }
 
-double rdg_product_size(const float *a, const float *b, int64_t n)
+double rdg_product_size(const float *a, const float *b, const double *variance_of_b, int64_t n)
 {
-    double x = 0.0, y = 0.0, products = 0.0;
+    const double adding_up = 6e-6; /* times RDG_ROUNDING_BOUND: sub-blocks of integers, their scales and sums */
+    double x = 0.0, y = 0.0, products = 0.0, variance = 0.0;
     for (int64_t i = 0; i < n; i++) {
         const double ab = (double)a[i] * (double)b[i];
         x += (double)a[i] * (double)a[i];
         y += (double)b[i] * (double)b[i];
         products += ab * ab;
+        if (variance_of_b) variance += (double)a[i] * (double)a[i] * variance_of_b[i];
     }
-    return fmax(sqrt(x) * sqrt(y) / sqrt((double)n), sqrt(products));
+    const double size = fmax(sqrt(x) * sqrt(y) / sqrt((double)n), sqrt(products));
+    return variance_of_b ? sqrt(variance) + adding_up * size : size;
+}
+
+void rdg_rounding_variance(const float *x, int64_t n, int64_t group, double *variance)
+{
+    for (int64_t first = 0; first < n; first += group) {
+        const int64_t end = RDG_MIN(first + group, n);
+        double step = 0.0;
+        for (int64_t i = first; i < end; i++) step = fmax(step, fabs((double)x[i]) / 127.0);
+        for (int64_t i = first; i < end; i++) {
+            const double steps = step > 0.0 ? (double)x[i] / step : 0.0;
+            variance[i] = fabs(steps - rint(steps)) < 1e-5 ? 0.0 : step * step / 12.0;
+        }
+    }
+}
+
+rdg_err rdg_rounding_variances(const rdg_tensor *x, rdg_type weights, rdg_rounding rounding, double **variance,
+                               rdg_error *e)
+{
+    const int64_t n = x->dim[0], group = rounding == RDG_ROUNDS_BY_32 ? 32 : rdg_type_block_elems(weights);
+    *variance = NULL;
+    if (rounding == RDG_ROUNDS_NOT) return RDG_OK;
+    *variance = rdg_alloc_array((size_t)rdg_tensor_n_elements(x), sizeof **variance);
+    if (!*variance)
+        return rdg_fail(e, RDG_E_NOMEM, "no memory for the variances of %lld activations",
+                        (long long)rdg_tensor_n_elements(x));
+    for (int64_t r = 0; r < rdg_tensor_n_rows(x); r++)
+        rdg_rounding_variance(rdg_nth_row(x, r), n, group, *variance + r * n);
+    return RDG_OK;
 }

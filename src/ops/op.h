@@ -94,8 +94,8 @@ typedef enum rdg_tolerance_kind {
     RDG_TOLERANCE_INHERIT,    /* a variant's: the operation's applies */
     RDG_TOLERANCE_EXACT,      /* equal bits of the output type (copies, integers, dequantisation) */
     RDG_TOLERANCE_ULP,        /* elementwise: |got - ref| <= bound * ulp(ref) + bound * FLT_MIN */
-    RDG_TOLERANCE_SIZE_ULP,   /* elementwise, as ULP with ulp(the operation's `magnitude`): results of a few steps
-                               * that may magnify each other's rounding */
+    RDG_TOLERANCE_SIZE,       /* elementwise: |got - ref| <= bound * size + FLT_MIN, by the operation's
+                               * `magnitude`: results of a few steps that magnify each other's rounding */
     RDG_TOLERANCE_NORMALISED, /* sums: ||got - ref|| <= bound * ||size|| per output row, and no element off by
                                * more than 8 * bound * size + bound * |ref|. The size of an element is the
                                * operation's `magnitude`, or the root mean square of the reference's row */
@@ -104,6 +104,13 @@ typedef struct rdg_tolerance {
     rdg_tolerance_kind kind;
     double bound;
 } rdg_tolerance;
+
+/* How a variant rounds the activations of a product to 8 bits: one scale for 32 elements, or for as many as a
+ * block of the weights has. Its sizes are then standard deviations of what that loses (nothing, for
+ * activations that are whole steps), with the rounding of float sums on top; a result may be off by so many.
+ */
+typedef enum rdg_rounding { RDG_ROUNDS_NOT, RDG_ROUNDS_BY_32, RDG_ROUNDS_BY_BLOCK } rdg_rounding;
+#define RDG_ROUNDING_BOUND 7.0
 
 typedef enum rdg_backend {
     RDG_BACKEND_CPU,
@@ -157,10 +164,7 @@ typedef struct rdg_variant {
     const rdg_cpu_kernel *cpu;        /* backend CPU */
     const struct rdg_gpu_kernel *gpu; /* other backends */
     rdg_tolerance tolerance;          /* INHERIT, or its own with the reason in a comment */
-    /* For variants that round activations to 8 bits: what holds when that loses nothing, because the
-     * activations are a power of two times integers up to 127. INHERIT: no difference. Finds errors that
-     * `tolerance` would hide. */
-    rdg_tolerance grid_tolerance;
+    rdg_rounding rounding;            /* of products: with {SIZE, RDG_ROUNDING_BOUND} */
 } rdg_variant;
 
 /* Shapes worth checking. `make` fills shapes, types, strides and params of a call (no data) and a name; it
@@ -190,10 +194,10 @@ struct rdg_op {
      * from the call. */
     rdg_err (*reference)(const rdg_op_call *call, double *const *out, rdg_error *e);
     rdg_tolerance tolerance;
-    /* NORMALISED and SIZE_ULP: the size that the rounding error of each output element is measured by, as
+    /* NORMALISED and SIZE: the size that the rounding error of each output element is measured by, as
      * reference() gives its value. A sum of products that cancels has the rounding errors of its terms. NULL
-     * (NORMALISED only): the reference's row decides. */
-    rdg_err (*magnitude)(const rdg_op_call *call, double *const *out, rdg_error *e);
+     * (NORMALISED only): the reference's row decides. rounding: NOT for all but products. */
+    rdg_err (*magnitude)(const rdg_op_call *call, rdg_rounding rounding, double *const *out, rdg_error *e);
     const rdg_variant *const *variants; /* best first; NULL-terminated list of rows */
     const rdg_case_set *cases;
     const char *gaps; /* reasons for backends without a variant, or NULL: "cuda: …; metal: …" */

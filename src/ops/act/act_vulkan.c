@@ -46,4 +46,4 @@ const rdg_variant rdg_act_vulkan = {.name = "f32_vulkan",
                                     .backend = RDG_BACKEND_VULKAN,
                                     .accepts = accepts,
                                     .gpu = &kernel,
-                                    .tolerance = {RDG_TOLERANCE_SIZE_ULP, 16}};
+                                    .tolerance = {RDG_TOLERANCE_SIZE, 1.5e-6}};

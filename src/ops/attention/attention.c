@@ -82,7 +82,7 @@ static void attend(const rdg_op_call *call, int64_t h, int64_t t, bool sizes, do
         for (int64_t i = 0; i < q->dim[0]; i++) s += (double)query[i] * (double)row[i];
         s *= (double)p->scale;
         if (p->softcap > 0.0f) s = (double)p->softcap * tanh(s / (double)p->softcap);
-        if (sizes) doubt[j - first] = fabs((double)p->scale) * rdg_product_size(query, row, q->dim[0]);
+        if (sizes) doubt[j - first] = fabs((double)p->scale) * rdg_product_size(query, row, NULL, q->dim[0]);
         score[j - first] = s;
         best = fmax(best, s);
     }
@@ -122,8 +122,9 @@ static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error 
     return attend_all(call, false, out[RDG_ATTENTION_OUT], e);
 }
 
-static rdg_err magnitude(const rdg_op_call *call, double *const *out, rdg_error *e)
+static rdg_err magnitude(const rdg_op_call *call, rdg_rounding rounding, double *const *out, rdg_error *e)
 {
+    (void)rounding;
     return attend_all(call, true, out[RDG_ATTENTION_OUT], e);
 }
 

@@ -72,26 +72,31 @@ static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error 
     return err;
 }
 
-static rdg_err magnitude(const rdg_op_call *call, double *const *out, rdg_error *e)
+static rdg_err magnitude(const rdg_op_call *call, rdg_rounding rounding, double *const *out, rdg_error *e)
 {
     const rdg_tensor *weight = &call->operand[RDG_EXPERTS_WEIGHT], *x = &call->operand[RDG_EXPERTS_X],
                      *ids = &call->operand[RDG_EXPERTS_IDS], *bias = &call->operand[RDG_EXPERTS_BIAS];
     const int64_t n_columns = weight->dim[0];
-    double *o = out[RDG_EXPERTS_OUT];
+    const double added = rounding == RDG_ROUNDS_NOT ? 1.0 : 1e-6;
+    double *o = out[RDG_EXPERTS_OUT], *variance;
+    rdg_err err = rdg_rounding_variances(x, weight->type, rounding, &variance, e);
+    if (err) return err;
     float *w = rdg_alloc_array((size_t)n_columns, sizeof *w);
-    if (!w) return rdg_fail(e, RDG_E_NOMEM, "no memory for a row of %lld columns", (long long)n_columns);
-    for (int64_t t = 0; t < ids->dim[1]; t++)
+    if (!w) err = rdg_fail(e, RDG_E_NOMEM, "no memory for a row of %lld columns", (long long)n_columns);
+    for (int64_t t = 0; !err && t < ids->dim[1]; t++)
         for (int64_t k = 0; k < ids->dim[0]; k++) {
-            int64_t id = (int64_t)rdg_tensor_get(ids, k, t, 0, 0);
+            const int64_t id = (int64_t)rdg_tensor_get(ids, k, t, 0, 0), kx = RDG_MIN(k, x->dim[1] - 1);
+            const double *lost = variance ? variance + (t * x->dim[1] + kx) * n_columns : NULL;
             for (int64_t r = 0; r < weight->dim[1]; r++) {
                 rdg_quant_ops[weight->type].dequantise(rdg_tensor_row(weight, r, id, 0), w, n_columns);
-                *o = rdg_product_size(w, rdg_tensor_row(x, RDG_MIN(k, x->dim[1] - 1), t, 0), n_columns);
-                if (rdg_tensor_present(bias)) *o += fabs(rdg_tensor_get(bias, r, id, 0, 0));
+                *o = rdg_product_size(w, rdg_tensor_row(x, kx, t, 0), lost, n_columns);
+                if (rdg_tensor_present(bias)) *o += added * fabs(rdg_tensor_get(bias, r, id, 0, 0));
                 o++;
             }
         }
     rdg_free(w);
-    return RDG_OK;
+    rdg_free(variance);
+    return err;
 }
 
 static const rdg_operand_spec operands[] = {{"weight", RDG_OPERAND_IN},

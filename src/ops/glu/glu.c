@@ -62,8 +62,9 @@ static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error 
     return RDG_OK;
 }
 
-static rdg_err magnitude(const rdg_op_call *call, double *const *out, rdg_error *e)
+static rdg_err magnitude(const rdg_op_call *call, rdg_rounding rounding, double *const *out, rdg_error *e)
 {
+    (void)rounding;
     (void)e;
     elements(call, true, out[RDG_GLU_OUT]);
     return RDG_OK;

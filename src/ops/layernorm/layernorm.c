@@ -69,8 +69,9 @@ static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error 
 
 /* The mean is as wrong as the elements are large, however near they are to each other, and the bias may take
  * nearly all of an element away. */
-static rdg_err magnitude(const rdg_op_call *call, double *const *out, rdg_error *e)
+static rdg_err magnitude(const rdg_op_call *call, rdg_rounding rounding, double *const *out, rdg_error *e)
 {
+    (void)rounding;
     const rdg_tensor *x = &call->operand[RDG_LAYERNORM_X], *w = &call->operand[RDG_LAYERNORM_WEIGHT],
                      *b = &call->operand[RDG_LAYERNORM_BIAS];
     double *o = out[RDG_LAYERNORM_OUT];

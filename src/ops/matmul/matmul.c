@@ -72,21 +72,31 @@ rdg_err rdg_matmul_reference(const rdg_op_call *call, double *const *out, rdg_er
     return err;
 }
 
-/* rdg_product_size of each sum, with bias and residual on top. */
-rdg_err rdg_matmul_magnitude(const rdg_op_call *call, double *const *out, rdg_error *e)
+/* rdg_product_size of each sum, with what f32 may lose of bias and residual on top. */
+rdg_err rdg_matmul_magnitude(const rdg_op_call *call, rdg_rounding rounding, double *const *out, rdg_error *e)
 {
-    const rdg_tensor *weight = &call->operand[RDG_MATMUL_WEIGHT], *x = &call->operand[RDG_MATMUL_X];
+    const rdg_tensor *weight = &call->operand[RDG_MATMUL_WEIGHT], *x = &call->operand[RDG_MATMUL_X],
+                     *bias = &call->operand[RDG_MATMUL_BIAS], *residual = &call->operand[RDG_MATMUL_RESIDUAL];
     const int64_t n_columns = weight->dim[0], n_rows = weight->dim[1];
+    const double added = rounding == RDG_ROUNDS_NOT ? 1.0 : 1e-6;
+    double *variance;
+    rdg_err err = rdg_rounding_variances(x, weight->type, rounding, &variance, e);
+    if (err) return err;
     float *w = rdg_alloc_array((size_t)n_columns, sizeof *w);
-    if (!w) return rdg_fail(e, RDG_E_NOMEM, "no memory for a row of %lld columns", (long long)n_columns);
-    for (int64_t r = 0; r < n_rows; r++) {
+    if (!w) err = rdg_fail(e, RDG_E_NOMEM, "no memory for a row of %lld columns", (long long)n_columns);
+    for (int64_t r = 0; !err && r < n_rows; r++) {
         rdg_quant_ops[weight->type].dequantise(rdg_tensor_row(weight, r, 0, 0), w, n_columns);
-        for (int64_t t = 0; t < x->dim[1]; t++)
-            out[RDG_MATMUL_OUT][t * n_rows + r] = rdg_product_size(w, rdg_tensor_row(x, t, 0, 0), n_columns) +
-                                                  fabs((double)rdg_matmul_finish(call, 0.0f, r, t));
+        for (int64_t t = 0; t < x->dim[1]; t++) {
+            double size = rdg_product_size(w, rdg_tensor_row(x, t, 0, 0),
+                                           variance ? variance + t * n_columns : NULL, n_columns);
+            if (rdg_tensor_present(bias)) size += added * fabs(rdg_tensor_get(bias, r, 0, 0, 0));
+            if (rdg_tensor_present(residual)) size += added * fabs(rdg_tensor_get(residual, r, t, 0, 0));
+            out[RDG_MATMUL_OUT][t * n_rows + r] = size;
+        }
     }
     rdg_free(w);
-    return RDG_OK;
+    rdg_free(variance);
+    return err;
 }
 
 static const rdg_variant *const variants[] = {

@@ -8,7 +8,8 @@ extern const rdg_operand_spec rdg_matmul_operands[5];
 rdg_err rdg_matmul_check(const rdg_op_call *call, rdg_error *e);
 void rdg_matmul_cost(const rdg_op_call *call, rdg_cost *cost);
 rdg_err rdg_matmul_reference(const rdg_op_call *call, double *const *out, rdg_error *e);
-rdg_err rdg_matmul_magnitude(const rdg_op_call *call, double *const *out, rdg_error *e);
+rdg_err rdg_matmul_magnitude(const rdg_op_call *call, rdg_rounding rounding, double *const *out,
+                             rdg_error *e);
 
 /* The plain C kernel: one weight row at a time is made f32 and multiplied with every token. */
 extern const rdg_cpu_kernel rdg_matmul_any_c_kernel;

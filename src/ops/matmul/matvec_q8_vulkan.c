@@ -155,7 +155,6 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
 }
 
 static const rdg_gpu_kernel kernel = {.encode = encode};
-/* Rounds the activations as the versions named q8x32 do, so what those may miss by it may. */
 const rdg_variant rdg_matvec_q8_vulkan = {
     .name = "q8_vulkan",
     .source = "src/ops/matmul/matvec_q8.comp",
@@ -163,5 +162,5 @@ const rdg_variant rdg_matvec_q8_vulkan = {
     .requires_mask = RDG_GPU_INT8_DOT_ANY,
     .accepts = accepts,
     .gpu = &kernel,
-    .tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8X32_TOLERANCE},
-    .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};
+    .tolerance = {RDG_TOLERANCE_SIZE, RDG_ROUNDING_BOUND},
+    .rounding = RDG_ROUNDS_BY_32};

@@ -175,5 +175,5 @@ const rdg_variant rdg_matmul_q8_avx2 = {.name = "q8_avx2",
                                         .requires_mask = RDG_CPU_AVX2,
                                         .accepts = accepts,
                                         .cpu = &kernel,
-                                        .tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_TOLERANCE},
-                                        .grid_tolerance = {RDG_TOLERANCE_NORMALISED, RDG_Q8_GRID_TOLERANCE}};
+                                        .tolerance = {RDG_TOLERANCE_SIZE, RDG_ROUNDING_BOUND},
+                                        .rounding = RDG_ROUNDS_BY_BLOCK};

@@ -18,16 +18,6 @@
 enum { RDG_Q8_REACH_BYTES = 2304 };
 enum { RDG_Q8_STREAMS = 4, RDG_Q8_ELEMS = 256, RDG_Q8_SUBS = 16, RDG_Q8_MAX_TOKENS = RDG_MATVEC_MAX_TOKENS };
 
-/* Relative error of a sum whose activations were rounded to 8 bits: with the largest of 256 normal values at
- * about 3 sigma, a step is 3/127 sigma and the rounding error 3/127/sqrt(12) = 0.7 % of the output. Heavy
- * tails (one value at 10 sigma in each block) make it 2.3 %; an output row of one element is such a sum, not
- * the norm of many, and if one weight is all of it, it is off by half a step: sqrt(n_columns)/254 of the
- * size, 6 % with 256. A bug is found on grid data (below), not here. */
-#define RDG_Q8_TOLERANCE    1e-1
-#define RDG_Q8X32_TOLERANCE 1e-1
-/* When rounding loses nothing, only the float sums over sub-blocks are left. */
-#define RDG_Q8_GRID_TOLERANCE 5e-6
-
 /* 256 activations: x = scale q. A NaN or infinity among them makes its scale NaN or infinite, so it reaches
  * the output. */
 typedef struct rdg_q8_block {

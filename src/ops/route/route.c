@@ -66,8 +66,9 @@ static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error 
 }
 
 /* A weight is e^-x of the distance x to the best logit, and the rounding of x is a relative error of it. */
-static rdg_err magnitude(const rdg_op_call *call, double *const *out, rdg_error *e)
+static rdg_err magnitude(const rdg_op_call *call, rdg_rounding rounding, double *const *out, rdg_error *e)
 {
+    (void)rounding;
     const rdg_tensor *logits = &call->operand[RDG_ROUTE_LOGITS];
     const int64_t n_used = call->operand[RDG_ROUTE_IDS].dim[0];
     rdg_err err = reference(call, out, e);

@@ -47,4 +47,4 @@ const rdg_variant rdg_route_vulkan = {.name = "f32_vulkan",
                                       .backend = RDG_BACKEND_VULKAN,
                                       .accepts = accepts,
                                       .gpu = &kernel,
-                                      .tolerance = {RDG_TOLERANCE_SIZE_ULP, 32}};
+                                      .tolerance = {RDG_TOLERANCE_SIZE, 3e-6}};
