@@ -73,7 +73,7 @@ typedef struct trial {
     double *reference[RDG_MAX_OPERANDS];  /* outputs only */
     double *size[RDG_MAX_OPERANDS];       /* the same for op->magnitude with `rounding`; NULL without */
     rdg_rounding rounding;
-    double *got;                          /* one output row */
+    double *got; /* one output row */
 } trial;
 
 static void trial_finish(trial *t)

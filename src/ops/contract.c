@@ -154,7 +154,8 @@ void rdg_cost_elementwise(const rdg_op_call *call, double flops_per_output_eleme
 
 double rdg_product_size(const float *a, const float *b, const double *variance_of_b, int64_t n)
 {
-    const double adding_up = 6e-6; /* times RDG_ROUNDING_BOUND: sub-blocks of integers, their scales and sums */
+    const double adding_up =
+        6e-6; /* times RDG_ROUNDING_BOUND: sub-blocks of integers, their scales and sums */
     double x = 0.0, y = 0.0, products = 0.0, variance = 0.0;
     for (int64_t i = 0; i < n; i++) {
         const double ab = (double)a[i] * (double)b[i];
@@ -180,8 +181,8 @@ void rdg_rounding_variance(const float *x, int64_t n, int64_t group, double *var
     }
 }
 
-rdg_err rdg_rounding_variances(const rdg_tensor *x, rdg_type weights, rdg_rounding rounding, double **variance,
-                               rdg_error *e)
+rdg_err rdg_rounding_variances(const rdg_tensor *x, rdg_type weights, rdg_rounding rounding,
+                               double **variance, rdg_error *e)
 {
     const int64_t n = x->dim[0], group = rounding == RDG_ROUNDS_BY_32 ? 32 : rdg_type_block_elems(weights);
     *variance = NULL;

@@ -32,17 +32,17 @@ void rdg_want(rdg_contract *k, bool holds, const char *fmt, ...) RDG_PRINTF(3, 4
 void rdg_cost_elementwise(const rdg_op_call *call, double flops_per_output_element, rdg_cost *cost);
 /* For magnitude functions: what a sum of n products comes to when their signs are random, by the products
  * themselves (their rounding goes with the sum: one may be most of it) or by the norms of a and b, |a| |b| /
- * sqrt(n) (the rounding of one factor may meet the largest of the other); the larger. With the variance of what
- * is lost of each element of b (else NULL): the standard deviation of the sum, and that share of its size that
- * adding up in f32 may cost. */
+ * sqrt(n) (the rounding of one factor may meet the largest of the other); the larger. With the variance of
+ * what is lost of each element of b (else NULL): the standard deviation of the sum, and that share of its
+ * size that adding up in f32 may cost. */
 double rdg_product_size(const float *a, const float *b, const double *variance_of_b, int64_t n);
 /* The variance of what n elements lose when each `group` of them becomes whole steps of 1/127 of its largest:
  * step^2 / 12, and 0 for an element that is whole steps already. */
 void rdg_rounding_variance(const float *x, int64_t n, int64_t group, double *variance);
 /* That for all rows of x, one after the other, as a variant for this type of weights rounds them; NULL if it
  * does not. rdg_free() it. */
-rdg_err rdg_rounding_variances(const rdg_tensor *x, rdg_type weights, rdg_rounding rounding, double **variance,
-                               rdg_error *e);
+rdg_err rdg_rounding_variances(const rdg_tensor *x, rdg_type weights, rdg_rounding rounding,
+                               double **variance, rdg_error *e);
 /* Bytes of the present operands, dense, into read or written by their flags. */
 void rdg_cost_operands(const rdg_op_call *call, rdg_cost *cost);
 

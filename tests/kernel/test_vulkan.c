@@ -390,7 +390,8 @@ static double error_of_rows(const rdg_op_call *c, rdg_tolerance tolerance, int o
     for (int64_t at = 0; at < n; at += o->dim[0]) {
         int64_t bad;
         for (int64_t i = 0; i < o->dim[0]; i++) row[i] = got[at + i];
-        worst = fmax(worst, rdg_check_row(tolerance, row, want[output] + at, size[output] + at, o->dim[0], &bad));
+        worst =
+            fmax(worst, rdg_check_row(tolerance, row, want[output] + at, size[output] + at, o->dim[0], &bad));
     }
     free(want[output]);
     free(size[output]);
@@ -568,7 +569,8 @@ static void check_attention(bench *b, const attention_case *ac)
     double error = error_of_rows(&call, (rdg_tolerance){RDG_TOLERANCE_INHERIT, 0}, RDG_ATTENTION_OUT, got);
     verdict(b, error < 1, what, error, 1);
     verdict(b, worst < 1, "  its new key", worst, 1);
-    verdict(b, wrong_values == 0, "  elements of the caches that are not as they must be", (double)wrong_values, 0);
+    verdict(b, wrong_values == 0, "  elements of the caches that are not as they must be",
+            (double)wrong_values, 0);
     /* in a chain: the same bits; when those it waits for never come, nothing finite */
     float *again = malloc((size_t)(hd * nh) * sizeof *again);
     rdg_tensor counters = on_device(b, RDG_TYPE_F32, 2 * RDG_GPU_CHAIN_STRIDE / 4, 1, 1,

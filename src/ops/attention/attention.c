@@ -92,8 +92,8 @@ static void attend(const rdg_op_call *call, int64_t h, int64_t t, bool sizes, do
         const double weight = score[j - first] / sum;
         rdg_quant_ops[v->type].dequantise(rdg_tensor_row(v, j % n_slots, g, 0), row, v->dim[0]);
         for (int64_t i = 0; i < v->dim[0]; i++)
-            o[i] += sizes ? pow(weight * (double)row[i] * (1.0 + doubt[j - first]), 2)
-                          : weight * (double)row[i];
+            o[i] +=
+                sizes ? pow(weight * (double)row[i] * (1.0 + doubt[j - first]), 2) : weight * (double)row[i];
     }
     for (int64_t i = 0; sizes && i < v->dim[0]; i++) o[i] = sqrt(o[i]);
 }

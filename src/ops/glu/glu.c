@@ -51,8 +51,8 @@ static void elements(const rdg_op_call *call, bool sizes, double *o)
         for (int64_t i2 = 0; i2 < g->dim[2]; i2++)
             for (int64_t i1 = 0; i1 < g->dim[1]; i1++)
                 for (int64_t i0 = 0; i0 < g->dim[0]; i0++)
-                    *o++ = gated(p, sizes, rdg_tensor_get(g, i0, i1, i2, i3),
-                                 rdg_tensor_get(u, i0, i1, i2, i3));
+                    *o++ =
+                        gated(p, sizes, rdg_tensor_get(g, i0, i1, i2, i3), rdg_tensor_get(u, i0, i1, i2, i3));
 }
 
 static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error *e)

@@ -155,12 +155,11 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
 }
 
 static const rdg_gpu_kernel kernel = {.encode = encode};
-const rdg_variant rdg_matvec_q8_vulkan = {
-    .name = "q8_vulkan",
-    .source = "src/ops/matmul/matvec_q8.comp",
-    .backend = RDG_BACKEND_VULKAN,
-    .requires_mask = RDG_GPU_INT8_DOT_ANY,
-    .accepts = accepts,
-    .gpu = &kernel,
-    .tolerance = {RDG_TOLERANCE_SIZE, RDG_ROUNDING_BOUND},
-    .rounding = RDG_ROUNDS_BY_32};
+const rdg_variant rdg_matvec_q8_vulkan = {.name = "q8_vulkan",
+                                          .source = "src/ops/matmul/matvec_q8.comp",
+                                          .backend = RDG_BACKEND_VULKAN,
+                                          .requires_mask = RDG_GPU_INT8_DOT_ANY,
+                                          .accepts = accepts,
+                                          .gpu = &kernel,
+                                          .tolerance = {RDG_TOLERANCE_SIZE, RDG_ROUNDING_BOUND},
+                                          .rounding = RDG_ROUNDS_BY_32};

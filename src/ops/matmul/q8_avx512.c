@@ -190,12 +190,11 @@ static const rdg_panel_isa isa = {.panel_bytes = sizeof(rdg_q8_panel),
 
 #include "ops/matmul/panel_kernel.h"
 
-const rdg_variant rdg_matmul_q8_avx512 = {
-    .name = "q8_avx512_vnni",
-    .source = "src/ops/matmul/q8_avx512.c",
-    .backend = RDG_BACKEND_CPU,
-    .requires_mask = RDG_CPU_AVX512,
-    .accepts = accepts,
-    .cpu = &kernel,
-    .tolerance = {RDG_TOLERANCE_SIZE, RDG_ROUNDING_BOUND},
-    .rounding = RDG_ROUNDS_BY_BLOCK};
+const rdg_variant rdg_matmul_q8_avx512 = {.name = "q8_avx512_vnni",
+                                          .source = "src/ops/matmul/q8_avx512.c",
+                                          .backend = RDG_BACKEND_CPU,
+                                          .requires_mask = RDG_CPU_AVX512,
+                                          .accepts = accepts,
+                                          .cpu = &kernel,
+                                          .tolerance = {RDG_TOLERANCE_SIZE, RDG_ROUNDING_BOUND},
+                                          .rounding = RDG_ROUNDS_BY_BLOCK};

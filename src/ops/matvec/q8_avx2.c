@@ -148,15 +148,14 @@ const rdg_variant rdg_matvec_q8_avx2 = {.name = "q8_avx2",
                                         .cpu = &matvec_kernel,
                                         .tolerance = {RDG_TOLERANCE_SIZE, RDG_ROUNDING_BOUND},
                                         .rounding = RDG_ROUNDS_BY_BLOCK};
-const rdg_variant rdg_matvec_q8x32_avx2 = {
-    .name = "q8x32_avx2",
-    .source = "src/ops/matvec/q8_avx2.c",
-    .backend = RDG_BACKEND_CPU,
-    .requires_mask = RDG_CPU_AVX2,
-    .accepts = accepts_32,
-    .cpu = &matvec_x32_kernel,
-    .tolerance = {RDG_TOLERANCE_SIZE, RDG_ROUNDING_BOUND},
-    .rounding = RDG_ROUNDS_BY_BLOCK};
+const rdg_variant rdg_matvec_q8x32_avx2 = {.name = "q8x32_avx2",
+                                           .source = "src/ops/matvec/q8_avx2.c",
+                                           .backend = RDG_BACKEND_CPU,
+                                           .requires_mask = RDG_CPU_AVX2,
+                                           .accepts = accepts_32,
+                                           .cpu = &matvec_x32_kernel,
+                                           .tolerance = {RDG_TOLERANCE_SIZE, RDG_ROUNDING_BOUND},
+                                           .rounding = RDG_ROUNDS_BY_BLOCK};
 const rdg_variant rdg_experts_q8_avx2 = {.name = "q8_avx2",
                                          .source = "src/ops/matvec/q8_avx2.c",
                                          .backend = RDG_BACKEND_CPU,

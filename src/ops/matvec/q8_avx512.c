@@ -159,30 +159,27 @@ static const rdg_q8_isa isa = {rdg_q8_quantise_avx512, dots, RDG_Q8_STREAMS};
 
 #include "ops/matvec/q8_kernels.h"
 
-const rdg_variant rdg_matvec_q8_avx512 = {
-    .name = "q8_avx512_vnni",
-    .source = "src/ops/matvec/q8_avx512.c",
-    .backend = RDG_BACKEND_CPU,
-    .requires_mask = RDG_CPU_AVX512,
-    .accepts = accepts_256,
-    .cpu = &matvec_kernel,
-    .tolerance = {RDG_TOLERANCE_SIZE, RDG_ROUNDING_BOUND},
-    .rounding = RDG_ROUNDS_BY_BLOCK};
-const rdg_variant rdg_matvec_q8x32_avx512 = {
-    .name = "q8x32_avx512_vnni",
-    .source = "src/ops/matvec/q8_avx512.c",
-    .backend = RDG_BACKEND_CPU,
-    .requires_mask = RDG_CPU_AVX512,
-    .accepts = accepts_32,
-    .cpu = &matvec_x32_kernel,
-    .tolerance = {RDG_TOLERANCE_SIZE, RDG_ROUNDING_BOUND},
-    .rounding = RDG_ROUNDS_BY_BLOCK};
-const rdg_variant rdg_experts_q8_avx512 = {
-    .name = "q8_avx512_vnni",
-    .source = "src/ops/matvec/q8_avx512.c",
-    .backend = RDG_BACKEND_CPU,
-    .requires_mask = RDG_CPU_AVX512,
-    .accepts = accepts_any,
-    .cpu = &experts_kernel,
-    .tolerance = {RDG_TOLERANCE_SIZE, RDG_ROUNDING_BOUND},
-    .rounding = RDG_ROUNDS_BY_BLOCK};
+const rdg_variant rdg_matvec_q8_avx512 = {.name = "q8_avx512_vnni",
+                                          .source = "src/ops/matvec/q8_avx512.c",
+                                          .backend = RDG_BACKEND_CPU,
+                                          .requires_mask = RDG_CPU_AVX512,
+                                          .accepts = accepts_256,
+                                          .cpu = &matvec_kernel,
+                                          .tolerance = {RDG_TOLERANCE_SIZE, RDG_ROUNDING_BOUND},
+                                          .rounding = RDG_ROUNDS_BY_BLOCK};
+const rdg_variant rdg_matvec_q8x32_avx512 = {.name = "q8x32_avx512_vnni",
+                                             .source = "src/ops/matvec/q8_avx512.c",
+                                             .backend = RDG_BACKEND_CPU,
+                                             .requires_mask = RDG_CPU_AVX512,
+                                             .accepts = accepts_32,
+                                             .cpu = &matvec_x32_kernel,
+                                             .tolerance = {RDG_TOLERANCE_SIZE, RDG_ROUNDING_BOUND},
+                                             .rounding = RDG_ROUNDS_BY_BLOCK};
+const rdg_variant rdg_experts_q8_avx512 = {.name = "q8_avx512_vnni",
+                                           .source = "src/ops/matvec/q8_avx512.c",
+                                           .backend = RDG_BACKEND_CPU,
+                                           .requires_mask = RDG_CPU_AVX512,
+                                           .accepts = accepts_any,
+                                           .cpu = &experts_kernel,
+                                           .tolerance = {RDG_TOLERANCE_SIZE, RDG_ROUNDING_BOUND},
+                                           .rounding = RDG_ROUNDS_BY_BLOCK};

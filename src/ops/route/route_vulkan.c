@@ -40,8 +40,8 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
 }
 
 static const rdg_gpu_kernel kernel = {.encode = encode};
-/* Half a unit for each of up to 17 weights that are summed one after another, and of equal weights the roundings
- * may all go one way; three for the exponential, five for the division. */
+/* Half a unit for each of up to 17 weights that are summed one after another, and of equal weights the
+ * roundings may all go one way; three for the exponential, five for the division. */
 const rdg_variant rdg_route_vulkan = {.name = "f32_vulkan",
                                       .source = "src/ops/route/route.comp",
                                       .backend = RDG_BACKEND_VULKAN,
