@@ -18,6 +18,7 @@ RIDGE = os.path.realpath(os.environ.get("RIDGE", os.path.join(SOURCE, "build", "
 TINY = os.path.join(SOURCE, "models", "ridge-tiny")
 DATA = os.path.join(SOURCE, "tests", "data")
 CALIBRATION = os.path.join(DATA, "text", "calib_pd_fiction.txt")
+HANG = 1200  # seconds: ends what hangs; a busy machine may take long for anything
 DONE, FAILED, USAGE, REJECTED, NEGATIVE = 0, 1, 2, 3, 4
 # Sanitizers reserve terabytes of addresses and take several times as long.
 SANITIZED = "ASAN_OPTIONS" in os.environ
@@ -54,15 +55,17 @@ class Case(unittest.TestCase):
             f.write(data)
         return cls.path(name)
 
-    def ridge(self, *args, code=DONE, stdin=b"", stdout=subprocess.PIPE, file_limit=None, timeout=300):
+    def ridge(self, *args, code=DONE, stdin=b"", stdout=subprocess.PIPE, file_limit=None, address_limit=None):
         """Runs ridge; checks the exit code, that an error has one clear line, and that no temporary file stays."""
         before = self.listing()
 
         def limits():
             if file_limit is not None:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
+            if address_limit is not None:
+                resource.setrlimit(resource.RLIMIT_AS, (address_limit, address_limit))
 
-        p = subprocess.run([RIDGE, *args], input=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=timeout,
+        p = subprocess.run([RIDGE, *args], input=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=HANG,
                            cwd=self.folder, preexec_fn=limits, env=ENVIRONMENT)
         out = p.stdout.decode("utf-8", "replace") if p.stdout else ""
         err = p.stderr.decode("utf-8", "replace")

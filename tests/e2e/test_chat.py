@@ -209,12 +209,12 @@ class Conversation(Chat):
         self.assertEqual(r.out, self.chat("Hi").out)
 
     def test_interrupt_stops_the_reply_and_not_the_program(self):
-        p = subprocess.Popen([e2e.RIDGE, "chat", self.model, "-c", "4096", *self.endless()], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        p = subprocess.Popen([e2e.RIDGE, "chat", self.model, "-c", "4096", "--shift", *self.endless()], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, bufsize=0, cwd=self.folder, env=e2e.ENVIRONMENT)
         p.stdin.write(b"Hello\n")
         p.stdout.read(1)
         p.send_signal(signal.SIGINT)
-        _, err = p.communicate(b"/save i.json\n/quit\n", timeout=100)
+        _, err = p.communicate(b"/save i.json\n/quit\n", timeout=e2e.HANG)
         self.assertEqual(p.returncode, 0, err)
         self.assertIn(b"(stopped)", err)
         self.assertEqual([m["role"] for m in self.saved("i.json")], ["user", "assistant"])

@@ -58,12 +58,12 @@ class Frame(e2e.Case):
                              (1, ["inspect", self.tiny]), (1, ["help"])):
             with self.subTest(args[0], closed=closed):
                 p = subprocess.run([RIDGE, *args], stdin=subprocess.DEVNULL if closed else None, stdout=None if closed == 1 else subprocess.PIPE,
-                                   stderr=subprocess.PIPE, preexec_fn=lambda: os.close(closed), cwd=self.folder, env=e2e.ENVIRONMENT, timeout=100)
+                                   stderr=subprocess.PIPE, preexec_fn=lambda: os.close(closed), cwd=self.folder, env=e2e.ENVIRONMENT, timeout=e2e.HANG)
                 self.assertEqual(p.returncode, FAILED, p.stderr)
                 self.assertIn(b"standard input" if closed == 0 else b"standard output", p.stderr)
         self.assertEqual(e2e.read(self.tiny), before)
         p = subprocess.run([RIDGE, "tokenize", self.tiny, "hi", "--seed", "1"], stdout=subprocess.PIPE, preexec_fn=lambda: os.close(2),
-                           cwd=self.folder, env=e2e.ENVIRONMENT, timeout=100)
+                           cwd=self.folder, env=e2e.ENVIRONMENT, timeout=e2e.HANG)
         self.assertEqual((p.returncode, p.stdout.count(b"\n")), (DONE, 3))
 
     def test_version(self):
@@ -149,7 +149,7 @@ class Frame(e2e.Case):
                 p.stdout.close()
                 err = p.stderr.read().decode()
                 p.stderr.close()
-                self.assertIn(p.wait(60), (DONE, FAILED), err)
+                self.assertIn(p.wait(e2e.HANG), (DONE, FAILED), err)
                 if p.returncode == FAILED:
                     self.assertRegex(err, "cannot write standard output: (.*pipe|an earlier write failed)")
 

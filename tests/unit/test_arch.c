@@ -16,7 +16,7 @@ typedef struct key {
     const char *s;
 } key;
 
-static char path[64];
+static char path[] = "/tmp/ridge-arch-XXXXXX";
 
 /* A file of architecture `arch` with the keys of a small model, changed by `changes` (ends with key NULL). */
 static rdg_gguf *make(const char *arch, const key *changes)
@@ -258,7 +258,8 @@ static void derived(void **state)
 
 int main(void)
 {
-    snprintf(path, sizeof path, "/tmp/ridge-arch-%ld.gguf", (long)getpid());
+    int fd = mkstemp(path);
+    if (fd < 0 || close(fd)) return 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(refusals), cmocka_unit_test(unknown_architecture),
                                        cmocka_unit_test(derived)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,11 +84,14 @@ static void loading_reads_next_to_nothing(void **state)
     double all = in_memory();
     print_message("of %.0f MB in memory: loaded %.3f %%, first token %.1f %%, first logits %.1f %%\n",
                   (double)file_bytes * 1e-6, loaded * 100, evaluated * 100, all * 100);
-    assert_true(loaded < 0.1); /* read-ahead, of this and of whatever else runs, is a few percent */
-    assert_true(evaluated < 0.25);
-    assert_true(all > 0.9); /* else the numbers above would mean nothing */
     rdg_session_destroy(session);
     rdg_model_release(model);
+    if (all < 0.9) { /* the numbers above mean nothing */
+        print_message("this machine has no memory left to keep the file in\n");
+        skip();
+    }
+    assert_true(loaded < 0.1); /* read-ahead, of this and of whatever else runs, is a few percent */
+    assert_true(evaluated < 0.25);
 }
 
 int main(void)
