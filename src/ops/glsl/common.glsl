@@ -60,9 +60,11 @@ uint float_to_bf16(float f)
     return (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
 }
 
-// GLSL's round() leaves halves to the implementation; this is to nearest even for |x| < 2^22.
-float round_even(float x)
+// GLSL's round() leaves halves to the implementation; this takes them away from zero, for |x| < 2^22, as the formats' own
+// quantisation does.
+float round_away(float x)
 {
-    precise float r = (x + 12582912.0) - 12582912.0;
-    return r;
+    precise float whole = trunc(x);
+    precise float rest = x - whole; // exact
+    return abs(rest) >= 0.5 ? whole + sign(x) : whole;
 }

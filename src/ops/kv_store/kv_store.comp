@@ -20,14 +20,14 @@ void store_block(U8 dst, F32 src)
         if (a > top) top = a, largest = src.v[i];
     }
     precise float d = TYPE == T_Q8_0 ? top / 127.0 : largest / -8.0;
-    precise float inverse = d != 0.0 ? 1.0 / d : 0.0;
+    precise float inverse = abs(d) >= 1.17549435e-38 ? 1.0 / d : 0.0; // below, 1 / d overflows: store zeros
     uint h = float_to_half(d);
     dst.v[0] = uint8_t(h & 255);
     dst.v[1] = uint8_t(h >> 8);
     if (TYPE == T_Q8_0) {
         for (uint i = 0; i < 32; i++) {
             precise float q = src.v[i] * inverse;
-            dst.v[2 + i] = uint8_t(int(round_even(q)) & 255);
+            dst.v[2 + i] = uint8_t(int(round_away(q)) & 255);
         }
     } else {
         for (uint i = 0; i < 16; i++) {
