@@ -155,7 +155,7 @@ void rdg_cost_elementwise(const rdg_op_call *call, double flops_per_output_eleme
 double rdg_product_size(const float *a, const float *b, const double *variance_of_b, int64_t n)
 {
     const double adding_up =
-        6e-6; /* times RDG_ROUNDING_BOUND: sub-blocks of integers, their scales and sums */
+        2e-6; /* times RDG_ROUNDING_BOUND: sub-blocks of integers, their scales and sums */
     double x = 0.0, y = 0.0, products = 0.0, variance = 0.0;
     for (int64_t i = 0; i < n; i++) {
         const double ab = (double)a[i] * (double)b[i];
@@ -186,7 +186,7 @@ rdg_err rdg_rounding_variances(const rdg_tensor *x, rdg_type weights, rdg_roundi
 {
     const int64_t n = x->dim[0], group = rounding == RDG_ROUNDS_BY_32 ? 32 : rdg_type_block_elems(weights);
     *variance = NULL;
-    if (rounding == RDG_ROUNDS_NOT) return RDG_OK;
+    if (rounding != RDG_ROUNDS_BY_32 && rounding != RDG_ROUNDS_BY_BLOCK) return RDG_OK;
     *variance = rdg_alloc_array((size_t)rdg_tensor_n_elements(x), sizeof **variance);
     if (!*variance)
         return rdg_fail(e, RDG_E_NOMEM, "no memory for the variances of %lld activations",

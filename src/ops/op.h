@@ -105,11 +105,17 @@ typedef struct rdg_tolerance {
     double bound;
 } rdg_tolerance;
 
-/* How a variant rounds the activations of a product to 8 bits: one scale for 32 elements, or for as many as a
- * block of the weights has. Its sizes are then standard deviations of what that loses (nothing, for
- * activations that are whole steps), with the rounding of float sums on top; a result may be off by so many.
- */
-typedef enum rdg_rounding { RDG_ROUNDS_NOT, RDG_ROUNDS_BY_32, RDG_ROUNDS_BY_BLOCK } rdg_rounding;
+/* How a variant rounds the factors of a product. Activations to 8 bits, with one scale for 32 elements or for
+ * as many as a block of the weights has: its sizes are then standard deviations of what that loses (nothing,
+ * for activations that are whole steps), with the rounding of float sums on top; a result may be off by
+ * RDG_ROUNDING_BOUND of them. TO_HALF: both to f16, scale and minimum of a block one by one, so that a weight
+ * near 0 is as wrong as the largest of its block. */
+typedef enum rdg_rounding {
+    RDG_ROUNDS_NOT,
+    RDG_ROUNDS_BY_32,
+    RDG_ROUNDS_BY_BLOCK,
+    RDG_ROUNDS_TO_HALF
+} rdg_rounding;
 #define RDG_ROUNDING_BOUND 7.0
 
 typedef enum rdg_backend {
@@ -164,7 +170,7 @@ typedef struct rdg_variant {
     const rdg_cpu_kernel *cpu;        /* backend CPU */
     const struct rdg_gpu_kernel *gpu; /* other backends */
     rdg_tolerance tolerance;          /* INHERIT, or its own with the reason in a comment */
-    rdg_rounding rounding;            /* of products: with {SIZE, RDG_ROUNDING_BOUND} */
+    rdg_rounding rounding;            /* of products */
 } rdg_variant;
 
 /* Shapes worth checking. `make` fills shapes, types, strides and params of a call (no data) and a name; it

@@ -128,6 +128,12 @@ static int falling(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
+/* As sample.h defines it for top-p. */
+static double weight(double max, double logit)
+{
+    return exp2(-(double)((float)(max - logit) * rdg_sample_scale(1)));
+}
+
 /* The exact distribution, without ties at a cut: those would depend on the order. */
 static void distribution(const trial *t, double *p)
 {
@@ -139,16 +145,18 @@ static void distribution(const trial *t, double *p)
     }
     qsort(sorted, (size_t)n, sizeof *sorted, falling);
     if (t->p.top_k > 0 && t->p.top_k < n) n = t->p.top_k;
-    for (int64_t i = 0; i < n; i++) sum += exp(sorted[i] - max);
+    for (int64_t i = 0; i < n; i++) sum += weight(max, sorted[i]);
     for (int64_t i = 0; i < n && t->p.top_p < 1; i++) {
-        held += exp(sorted[i] - max);
+        held += weight(max, sorted[i]);
         if (held < (double)t->p.top_p * sum) continue;
         n = i + 1;
     }
-    double low = fmax(sorted[n - 1], t->p.min_p > 0 ? max + log((double)t->p.min_p) : -INFINITY);
+    const float far = t->p.min_p > 0 ? (float)-log((double)t->p.min_p) : INFINITY;
     sum = 0;
-    for (int64_t i = 0; i < t->n; i++)
-        sum += p[i] = t->logits[i] >= low ? exp((t->logits[i] - max) / (double)t->p.temperature) : 0;
+    for (int64_t i = 0; i < t->n; i++) {
+        const bool in = t->logits[i] >= sorted[n - 1] && (float)(max - t->logits[i]) <= far;
+        sum += p[i] = in ? exp((t->logits[i] - max) / (double)t->p.temperature) : 0;
+    }
     for (int64_t i = 0; i < t->n; i++) p[i] /= sum;
     free(sorted);
 }

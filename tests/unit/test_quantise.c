@@ -153,7 +153,7 @@ static const struct {
     {RDG_TYPE_Q5_0, 0.05},  {RDG_TYPE_Q5_1, 0.045},   {RDG_TYPE_Q4_K, 0.085},   {RDG_TYPE_Q4_0, 0.10},
     {RDG_TYPE_Q4_1, 0.09},  {RDG_TYPE_IQ4_NL, 0.085}, {RDG_TYPE_IQ4_XS, 0.087}, {RDG_TYPE_Q3_K, 0.17},
     {RDG_TYPE_Q2_K, 0.31},  {RDG_TYPE_MXFP4, 0.13},   {RDG_TYPE_NVFP4, 0.11},   {RDG_TYPE_Q1_0, 0.65},
-    {RDG_TYPE_Q2_0, 1.0},   {RDG_TYPE_TQ2_0, 1.1},
+    {RDG_TYPE_Q2_0, 0.85},  {RDG_TYPE_TQ2_0, 0.95},
 };
 
 static double weighted_rms(rdg_type t, const float *x, int64_t n, const float *used, const float *judge)

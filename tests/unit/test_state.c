@@ -147,15 +147,15 @@ static int32_t largest(const float *logits, int64_t n)
 }
 
 /* Sums in another order, and now and then an element of the cache that they round to the step beside: what a
- * few such steps, relative to the largest of their block, may do to logits of about 1. */
+ * few such steps may do to logits of about 1: one of Q8_0 has done 2e-3. */
 static float slack_of(rdg_type cache)
 {
     switch (cache) {
     case RDG_TYPE_F32: return 2e-4f;
     case RDG_TYPE_F16: return 2e-4f + 4 * 0x1p-11f;
     case RDG_TYPE_BF16: return 2e-4f + 4 * 0x1p-8f;
-    case RDG_TYPE_Q8_0: return 2e-4f + 4.0f / 127;
-    default: return 2e-4f + 4.0f / 8; /* Q4_0 */
+    case RDG_TYPE_Q8_0: return 1e-2f;
+    default: return 0.2f; /* Q4_0 */
     }
 }
 
@@ -171,7 +171,8 @@ static void go_on_alike(rdg_session *a, rdg_session *b, int n, bool exact)
         assert_non_null(lb);
         for (int64_t v = 0; v < n_vocab; v++) {
             if (exact && memcmp(&la[v], &lb[v], sizeof *la)) fail_msg("token %d, logit %d", i, (int)v);
-            if (!(fabsf(la[v] - lb[v]) <= slack)) fail_msg("token %d, logit %d: %g, %g", i, (int)v, la[v], lb[v]);
+            if (!(fabsf(la[v] - lb[v]) <= slack))
+                fail_msg("token %d, logit %d: %g, %g", i, (int)v, la[v], lb[v]);
         }
         int32_t token = largest(la, n_vocab);
         assert_ok(rdg_session_eval(a, &token, 1, RDG_LOGITS_LAST, &e), &e);
@@ -723,5 +724,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_shifted_context_is_the_shorter_text),
     };
     return on_gpu ? cmocka_run_group_tests(gpu, load_models, drop_models)
-                    : cmocka_run_group_tests(tests, load_models, drop_models);
+                  : cmocka_run_group_tests(tests, load_models, drop_models);
 }

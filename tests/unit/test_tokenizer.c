@@ -217,6 +217,8 @@ static size_t random_text(rdg_rng *rng, char *text, size_t cap, bool valid)
     for (size_t i = 0; i < count && n + 8 < cap; i++) {
         if (!valid && rdg_rng_below(rng, 3) == 0) {
             text[n++] = (char)rdg_rng_below(rng, 256);
+            if (n > 2 && !memcmp(text + n - 3, "\xe2\x96\x81", 3))
+                n--; /* SentencePiece's own mark for a space */
         } else {
             const char *part = parts[rdg_rng_below(rng, sizeof parts / sizeof *parts)];
             memcpy(text + n, part, strlen(part));

@@ -77,10 +77,10 @@ static rdg_err magnitude(const rdg_op_call *call, rdg_rounding rounding, double 
     const rdg_tensor *weight = &call->operand[RDG_EXPERTS_WEIGHT], *x = &call->operand[RDG_EXPERTS_X],
                      *ids = &call->operand[RDG_EXPERTS_IDS], *bias = &call->operand[RDG_EXPERTS_BIAS];
     const int64_t n_columns = weight->dim[0];
-    const double added = rounding == RDG_ROUNDS_NOT ? 1.0 : 1e-6;
     double *o = out[RDG_EXPERTS_OUT], *variance;
     rdg_err err = rdg_rounding_variances(x, weight->type, rounding, &variance, e);
     if (err) return err;
+    const double added = variance ? 1e-6 : 1.0;
     float *w = rdg_alloc_array((size_t)n_columns, sizeof *w);
     if (!w) err = rdg_fail(e, RDG_E_NOMEM, "no memory for a row of %lld columns", (long long)n_columns);
     for (int64_t t = 0; !err && t < ids->dim[1]; t++)

@@ -35,10 +35,9 @@ static void prepare(int i, rdg_op_call *call, uint64_t seed)
     const struct row *r = &rows[i % RDG_COUNTOF(rows)];
     int32_t *pos = call->operand[RDG_KV_STORE_POS].data;
     float *x = rdg_tensor_row(&call->operand[RDG_KV_STORE_X], 0, 0, 0);
-    (void)seed;
-    /* Halves between two steps, of both signs, which random data seldom are: of Q8_0, whose step is 1 here, and
-     * in the other block of Q4_0. */
-    for (int64_t k = 0; k + 32 <= r->head_dim && k < 64; k += 32)
+    /* Halves between two steps, of both signs, which random data seldom are: of Q8_0, whose step is 1 here,
+     * and in the other block of Q4_0. */
+    for (int64_t k = 0; seed % 2 && k + 32 <= r->head_dim && k < 64; k += 32)
         for (int64_t e = 0; e < 32; e++) x[k + e] = e > 0 ? (float)(e % 16 - 8) + 0.5f : k ? -8.0f : 127.0f;
     for (int64_t t = 0; t < r->n_tokens; t++) pos[t] = r->first_pos + (int32_t)t;
     if (r->hole) pos[r->n_tokens / 2] = -1;

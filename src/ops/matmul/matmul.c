@@ -72,20 +72,32 @@ rdg_err rdg_matmul_reference(const rdg_op_call *call, double *const *out, rdg_er
     return err;
 }
 
+static void largest_of_block(float *w, int64_t n)
+{
+    for (int64_t first = 0; first < n; first += 32) {
+        const int64_t end = RDG_MIN(first + 32, n);
+        float largest = 0.0f;
+        for (int64_t i = first; i < end; i++) largest = fmaxf(largest, fabsf(w[i]));
+        for (int64_t i = first; i < end; i++) w[i] = largest;
+    }
+}
+
 /* rdg_product_size of each sum, with what f32 may lose of bias and residual on top. */
 rdg_err rdg_matmul_magnitude(const rdg_op_call *call, rdg_rounding rounding, double *const *out, rdg_error *e)
 {
     const rdg_tensor *weight = &call->operand[RDG_MATMUL_WEIGHT], *x = &call->operand[RDG_MATMUL_X],
                      *bias = &call->operand[RDG_MATMUL_BIAS], *residual = &call->operand[RDG_MATMUL_RESIDUAL];
     const int64_t n_columns = weight->dim[0], n_rows = weight->dim[1];
-    const double added = rounding == RDG_ROUNDS_NOT ? 1.0 : 1e-6;
     double *variance;
     rdg_err err = rdg_rounding_variances(x, weight->type, rounding, &variance, e);
     if (err) return err;
+    const double added = variance ? 1e-6 : 1.0;
     float *w = rdg_alloc_array((size_t)n_columns, sizeof *w);
     if (!w) err = rdg_fail(e, RDG_E_NOMEM, "no memory for a row of %lld columns", (long long)n_columns);
     for (int64_t r = 0; !err && r < n_rows; r++) {
         rdg_quant_ops[weight->type].dequantise(rdg_tensor_row(weight, r, 0, 0), w, n_columns);
+        if (rounding == RDG_ROUNDS_TO_HALF && rdg_type_is_quantised(weight->type))
+            largest_of_block(w, n_columns);
         for (int64_t t = 0; t < x->dim[1]; t++) {
             double size = rdg_product_size(w, rdg_tensor_row(x, t, 0, 0),
                                            variance ? variance + t * n_columns : NULL, n_columns);

@@ -118,7 +118,8 @@ const rdg_variant rdg_matmul_f16_vulkan = {.name = "f16_vulkan_matrix",
                                                RDG_GPU_MATRIX_F16 | RDG_GPU_SUBGROUP_32 | RDG_GPU_SHARED_48K,
                                            .accepts = accepts,
                                            .gpu = &kernel,
-                                           .tolerance = {RDG_TOLERANCE_NORMALISED, 4e-3}};
+                                           .tolerance = {RDG_TOLERANCE_NORMALISED, 4e-3},
+                                           .rounding = RDG_ROUNDS_TO_HALF};
 /* Not in matmul's table: the same kernel for tests on devices without matrix units. */
 const rdg_variant rdg_matmul_f16_emulated = {.name = "f16_vulkan_emulated",
                                              .source = "src/ops/matmul/matmul_f16.comp",
@@ -126,4 +127,5 @@ const rdg_variant rdg_matmul_f16_emulated = {.name = "f16_vulkan_emulated",
                                              .requires_mask = RDG_GPU_FLOAT16,
                                              .accepts = accepts,
                                              .gpu = &emulated,
-                                             .tolerance = {RDG_TOLERANCE_NORMALISED, 4e-3}};
+                                             .tolerance = {RDG_TOLERANCE_NORMALISED, 4e-3},
+                                             .rounding = RDG_ROUNDS_TO_HALF};

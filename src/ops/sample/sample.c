@@ -63,13 +63,13 @@ static double weight(float max, float logit, float scale)
     return exp2(-(double)((max - logit) * scale));
 }
 
-/* By sorting, in double precision. Sums of n weights with an error of 2^-30 each may fall on the other side
- * of a bound that is nearer than that, and equal logits often meet a bound exactly: *open says that precision
- * does not decide. */
+/* By sorting, in double precision. Sums of n weights with an error of 2^-30 each, cut to integers of 2^-38,
+ * may fall on the other side of a bound that is nearer than that, and equal logits often meet a bound
+ * exactly: *open says that precision does not decide. */
 static int32_t pick(const rdg_sample_params *p, ranked *r, int64_t n, uint64_t seed, uint32_t step,
                     bool *open)
 {
-    const double slack = 4e-9;
+    const double slack = 4e-9, cut = (double)n * 0x1p-38;
     const float max = r[0].logit, scale = rdg_sample_scale(p->temperature);
     double total = 0, held = 0, left = 0;
     if (p->top_k > 0 && p->top_k < n) n = p->top_k;
@@ -78,7 +78,7 @@ static int32_t pick(const rdg_sample_params *p, ranked *r, int64_t n, uint64_t s
         for (int64_t i = 0; i < n; i++) total += weight(max, r[i].logit, rdg_sample_scale(1));
         while (kept < n) {
             held += weight(max, r[kept++].logit, rdg_sample_scale(1));
-            if (fabs(held / total - (double)p->top_p) < slack) *open = true;
+            if (fabs(held / total - (double)p->top_p) < slack + cut / total) *open = true;
             if (held >= (double)p->top_p * total) break;
         }
         n = kept;
@@ -96,7 +96,7 @@ static int32_t pick(const rdg_sample_params *p, ranked *r, int64_t n, uint64_t s
     int32_t picked = -1;
     for (int64_t i = 0; i < kept; i++) {
         held += weight(max, r[i].logit, scale);
-        if (fabs(held / left - u) < slack && i + 1 < kept) *open = true;
+        if (fabs(held / left - u) < slack + cut / left && i + 1 < kept) *open = true;
         if (picked < 0 && held > u * left) picked = r[i].id;
     }
     return picked < 0 ? r[kept - 1].id : picked;

@@ -37,8 +37,10 @@ static int encode(const rdg_op_call *c, const rdg_gpu_env *env, rdg_gpu_dispatch
 }
 
 static const rdg_gpu_kernel kernel = {.encode = encode};
+/* What an addition loses is added to the next one, so the number of tokens does not matter. */
 const rdg_variant rdg_sumsq_vulkan = {.name = "f32_vulkan",
                                       .source = "src/ops/sumsq/sumsq.comp",
                                       .backend = RDG_BACKEND_VULKAN,
                                       .accepts = accepts,
-                                      .gpu = &kernel};
+                                      .gpu = &kernel,
+                                      .tolerance = {RDG_TOLERANCE_NORMALISED, 5e-7}};
