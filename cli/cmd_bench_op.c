@@ -145,7 +145,7 @@ static void time_lanes(job *j)
  */
 static double floor_seconds(const job *j, const lane *l, const char **bound)
 {
-    const bool int8 = l->variant->rounding != RDG_ROUNDS_NOT;
+    const bool int8 = rdg_rounds_to_bytes(l->variant->rounding);
     double compute =
         j->cost.flops / (int8 && j->roofs.int8.rate > 0 ? j->roofs.int8.rate : j->roofs.fp32.rate);
     double memory = (j->cost.bytes_read + j->cost.bytes_written) / j->roofs.read.rate;

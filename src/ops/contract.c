@@ -186,7 +186,7 @@ rdg_err rdg_rounding_variances(const rdg_tensor *x, rdg_type weights, rdg_roundi
 {
     const int64_t n = x->dim[0], group = rounding == RDG_ROUNDS_BY_32 ? 32 : rdg_type_block_elems(weights);
     *variance = NULL;
-    if (rounding != RDG_ROUNDS_BY_32 && rounding != RDG_ROUNDS_BY_BLOCK) return RDG_OK;
+    if (!rdg_rounds_to_bytes(rounding)) return RDG_OK;
     *variance = rdg_alloc_array((size_t)rdg_tensor_n_elements(x), sizeof **variance);
     if (!*variance)
         return rdg_fail(e, RDG_E_NOMEM, "no memory for the variances of %lld activations",

@@ -117,6 +117,10 @@ typedef enum rdg_rounding {
     RDG_ROUNDS_TO_HALF
 } rdg_rounding;
 #define RDG_ROUNDING_BOUND 7.0
+static inline bool rdg_rounds_to_bytes(rdg_rounding r)
+{
+    return r == RDG_ROUNDS_BY_32 || r == RDG_ROUNDS_BY_BLOCK;
+}
 
 typedef enum rdg_backend {
     RDG_BACKEND_CPU,

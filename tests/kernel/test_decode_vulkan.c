@@ -91,7 +91,8 @@ static rdg_err timeline(rdg_session *s, watch *w, rdg_error *e)
     /* The host sleeps when it has token SLEEP_AFTER - 1; the step behind that one is on its way already, so
      * the gap is in front of the next but one. */
     bool seen = false;
-    for (int round = 0; round < 5 && !seen; round++) { /* a machine that holds up the driver shortens the gap */
+    for (int round = 0; round < 5 && !seen;
+         round++) { /* a machine that holds up the driver shortens the gap */
         w->sleeps = true;
         if ((err = decode(s, w, true, e))) return err;
         w->sleeps = false;

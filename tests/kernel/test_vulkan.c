@@ -374,9 +374,9 @@ done:
     free_live(b);
 }
 
-/* The largest error of an output's rows, as a fraction of what `tolerance` (or the operation's) allows. The
+/* The largest error of an output's rows, as a fraction of what v (NULL: the operation) allows. The
  * operands of the call have host memory; got is dense. */
-static double error_of_rows(const rdg_op_call *c, rdg_tolerance tolerance, int output, const float *got)
+static double error_of_rows(const rdg_op_call *c, const rdg_variant *v, int output, const float *got)
 {
     const rdg_tensor *o = &c->operand[output];
     const int64_t n = rdg_tensor_n_elements(o);
@@ -385,8 +385,10 @@ static double error_of_rows(const rdg_op_call *c, rdg_tolerance tolerance, int o
     rdg_error e;
     want[output] = malloc((size_t)n * sizeof **want);
     size[output] = malloc((size_t)n * sizeof **size);
-    if (c->op->reference(c, want, &e) || c->op->magnitude(c, RDG_ROUNDS_NOT, size, &e)) die(&e);
-    if (tolerance.kind == RDG_TOLERANCE_INHERIT) tolerance = c->op->tolerance;
+    if (c->op->reference(c, want, &e) || c->op->magnitude(c, v ? v->rounding : RDG_ROUNDS_NOT, size, &e))
+        die(&e);
+    const rdg_tolerance tolerance =
+        v && v->tolerance.kind != RDG_TOLERANCE_INHERIT ? v->tolerance : c->op->tolerance;
     for (int64_t at = 0; at < n; at += o->dim[0]) {
         int64_t bad;
         for (int64_t i = 0; i < o->dim[0]; i++) row[i] = got[at + i];
@@ -432,7 +434,7 @@ static void check_matmul(bench *b, rdg_type type, int64_t n, int64_t m, int64_t 
         c.operand[RDG_MATMUL_X].data = x;
         c.operand[RDG_MATMUL_BIAS].data = bias;
         c.operand[RDG_MATMUL_RESIDUAL].data = res;
-        double error = error_of_rows(&c, v->tolerance, RDG_MATMUL_OUT, got);
+        double error = error_of_rows(&c, v, RDG_MATMUL_OUT, got);
         verdict(b, error < 1, what, error, 1);
         free(got);
     }
@@ -566,7 +568,7 @@ static void check_attention(bench *b, const attention_case *ac)
     if (ac->sinks) call.operand[RDG_ATTENTION_SINKS] = ts, call.operand[RDG_ATTENTION_SINKS].data = sinks;
     call.operand[RDG_ATTENTION_OUT] = to;
     memcpy(call.params.bytes, &s.params, sizeof s.params);
-    double error = error_of_rows(&call, (rdg_tolerance){RDG_TOLERANCE_INHERIT, 0}, RDG_ATTENTION_OUT, got);
+    double error = error_of_rows(&call, NULL, RDG_ATTENTION_OUT, got);
     verdict(b, error < 1, what, error, 1);
     verdict(b, worst < 1, "  its new key", worst, 1);
     verdict(b, wrong_values == 0, "  elements of the caches that are not as they must be",
