@@ -50,42 +50,37 @@ static moments moments_of(const rdg_op_call *call, int64_t i1, int64_t i2, int64
     return (moments){.mean = sum / n, .scale = 1.0 / sqrt(variance / n + eps), .rms = sqrt(squares / n)};
 }
 
-static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error *e)
+/* The value of every element, or with `sizes` what its rounding is measured by: the mean is as wrong as the
+ * elements are large, however near they are to each other, and the bias may take nearly all of an element
+ * away. */
+static void elements(const rdg_op_call *call, bool sizes, double *o)
 {
-    const rdg_tensor *x = &call->operand[RDG_LAYERNORM_X], *w = &call->operand[RDG_LAYERNORM_WEIGHT],
-                     *b = &call->operand[RDG_LAYERNORM_BIAS];
-    double *o = out[RDG_LAYERNORM_OUT];
-    (void)e;
-    for (int64_t i3 = 0; i3 < x->dim[3]; i3++)
-        for (int64_t i2 = 0; i2 < x->dim[2]; i2++)
-            for (int64_t i1 = 0; i1 < x->dim[1]; i1++) {
-                const moments m = moments_of(call, i1, i2, i3);
-                for (int64_t i = 0; i < x->dim[0]; i++)
-                    *o++ = affine(w, i, i1, 1.0) * (rdg_tensor_get(x, i, i1, i2, i3) - m.mean) * m.scale +
-                           affine(b, i, i1, 0.0);
-            }
-    return RDG_OK;
-}
-
-/* The mean is as wrong as the elements are large, however near they are to each other, and the bias may take
- * nearly all of an element away. */
-static rdg_err magnitude(const rdg_op_call *call, rdg_rounding rounding, double *const *out, rdg_error *e)
-{
-    (void)rounding;
-    const rdg_tensor *x = &call->operand[RDG_LAYERNORM_X], *w = &call->operand[RDG_LAYERNORM_WEIGHT],
-                     *b = &call->operand[RDG_LAYERNORM_BIAS];
-    double *o = out[RDG_LAYERNORM_OUT];
-    (void)e;
+    const rdg_tensor *x = &call->operand[RDG_LAYERNORM_X], *weight = &call->operand[RDG_LAYERNORM_WEIGHT],
+                     *bias = &call->operand[RDG_LAYERNORM_BIAS];
     for (int64_t i3 = 0; i3 < x->dim[3]; i3++)
         for (int64_t i2 = 0; i2 < x->dim[2]; i2++)
             for (int64_t i1 = 0; i1 < x->dim[1]; i1++) {
                 const moments m = moments_of(call, i1, i2, i3);
                 for (int64_t i = 0; i < x->dim[0]; i++) {
-                    const double far = fabs(rdg_tensor_get(x, i, i1, i2, i3) - m.mean);
-                    *o++ = fabs(affine(w, i, i1, 1.0)) * fmax(far, m.rms) * m.scale +
-                           fabs(affine(b, i, i1, 0.0));
+                    const double d = rdg_tensor_get(x, i, i1, i2, i3) - m.mean,
+                                 w = affine(weight, i, i1, 1.0), b = affine(bias, i, i1, 0.0);
+                    *o++ = sizes ? fabs(w) * fmax(fabs(d), m.rms) * m.scale + fabs(b) : w * d * m.scale + b;
                 }
             }
+}
+
+static rdg_err reference(const rdg_op_call *call, double *const *out, rdg_error *e)
+{
+    (void)e;
+    elements(call, false, out[RDG_LAYERNORM_OUT]);
+    return RDG_OK;
+}
+
+static rdg_err magnitude(const rdg_op_call *call, rdg_rounding rounding, double *const *out, rdg_error *e)
+{
+    (void)rounding;
+    (void)e;
+    elements(call, true, out[RDG_LAYERNORM_OUT]);
     return RDG_OK;
 }
 
