@@ -35,6 +35,7 @@ static const struct row {
     {"64, 16 heads on 1, sinks, all of 600", 64, 64, 16, 1, 1, 608, 599, 0, 0, true, false, false, 0},
     {"32 and 96, 2 heads on 2, 8 tokens", 32, 96, 2, 2, 8, 40, 30, 0, 0, false, false, false, 0},
     {"64, 6 heads on 2, 5 tokens, window 20, sinks", 64, 64, 6, 2, 5, 90, 300, 20, 0, true, false, false, 0},
+    {"64, 8 heads on 2, prefill 17 after 40, sinks", 64, 64, 8, 2, 17, 64, 56, 0, 0, true, false, false, 0},
 };
 /* Head dimensions without whole blocks: unquantised caches only. */
 static const struct row odd_rows[] = {

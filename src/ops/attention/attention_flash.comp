@@ -146,10 +146,8 @@ void main()
         }
         subgroupBarrier();
     }
-    for (uint u = 0; u < TURNS; u++) {
-        top[u] = max(top[u], subgroupShuffleXor(top[u], 1));
-        if (sinks != 0) top[u] = max(top[u], F32(sinks).v[kv * GROUP + (lane + u * WIDTH) / 2 % GROUP]);
-    }
+    // The sink takes no part: below one far above them, the weights would be too small for f16.
+    for (uint u = 0; u < TURNS; u++) top[u] = max(top[u], subgroupShuffleXor(top[u], 1));
     for (uint j = begin; int(j) <= high; j += 16) {
         score_tile(keys, j % n_slots, sub, lane);
         for (uint u = 0; u < TURNS; u++) {
