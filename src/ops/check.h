@@ -3,7 +3,8 @@
  * For every case of an operation: operands are allocated with guard words around them and between their rows,
  * inputs are filled with seeded data, outputs are poisoned, the variant runs, and every output element is
  * compared. It fails on a difference beyond the tolerance, NaN, a changed guard, a changed input, and bits
- * that depend on the number of threads. */
+ * that depend on the number of threads. Data are fresh each run, so a bound must hold for all that may be
+ * drawn: differences are measured by what rounding can do to that element, the operation's `magnitude`. */
 #ifndef RDG_OPS_CHECK_H
 #define RDG_OPS_CHECK_H
 
