@@ -65,15 +65,15 @@ double rdg_check_row(rdg_tolerance tolerance, const double *got, const double *r
 /* One trial: the operands of a case, the reference of its outputs, and the memory as it was before a run.
  * ----------- */
 
+enum { N_ROUNDINGS = RDG_ROUNDS_TO_HALF + 1 };
 typedef struct trial {
     rdg_op_call call;
     rdg_check_data data;
-    char *before[RDG_MAX_OPERANDS];       /* copy of data.block[].memory */
-    char *first_output[RDG_MAX_OPERANDS]; /* after the runner's first configuration */
-    double *reference[RDG_MAX_OPERANDS];  /* outputs only */
-    double *size[RDG_MAX_OPERANDS];       /* the same for op->magnitude with `rounding`; NULL without */
-    rdg_rounding rounding;
-    double *got; /* one output row */
+    char *before[RDG_MAX_OPERANDS];              /* copy of data.block[].memory */
+    char *first_output[RDG_MAX_OPERANDS];        /* after the runner's first configuration */
+    double *reference[RDG_MAX_OPERANDS];         /* outputs only */
+    double *size[N_ROUNDINGS][RDG_MAX_OPERANDS]; /* of op->magnitude, made when first needed; NULL without */
+    double *got;                                 /* one output row */
 } trial;
 
 static void trial_finish(trial *t)
@@ -82,7 +82,7 @@ static void trial_finish(trial *t)
         rdg_free(t->before[k]);
         rdg_free(t->first_output[k]);
         rdg_free(t->reference[k]);
-        rdg_free(t->size[k]);
+        for (int r = 0; r < N_ROUNDINGS; r++) rdg_free(t->size[r][k]);
     }
     rdg_free(t->got);
     rdg_check_data_finish(&t->data);
@@ -102,9 +102,7 @@ static rdg_err make_reference(trial *t, rdg_error *e)
         if (!is_output(op, k) || !rdg_tensor_present(o)) continue;
         longest = RDG_MAX(longest, o->dim[0]);
         t->reference[k] = rdg_alloc_array((size_t)rdg_tensor_n_elements(o), sizeof(double));
-        if (op->magnitude) t->size[k] = rdg_alloc_array((size_t)rdg_tensor_n_elements(o), sizeof(double));
-        if (!t->reference[k] || (op->magnitude && !t->size[k]))
-            return rdg_fail(e, RDG_E_NOMEM, "no memory for the reference of %s", op->name);
+        if (!t->reference[k]) return rdg_fail(e, RDG_E_NOMEM, "no memory for the reference of %s", op->name);
         if (!(op->operands[k].flags & RDG_OPERAND_IN)) continue;
         double *p = t->reference[k];
         for (int64_t r = 0; r < rdg_tensor_n_rows(o); r++)
@@ -114,9 +112,7 @@ static rdg_err make_reference(trial *t, rdg_error *e)
     }
     t->got = rdg_alloc_array((size_t)longest, sizeof *t->got);
     if (!t->got) return rdg_fail(e, RDG_E_NOMEM, "no memory for a row of %s", op->name);
-    rdg_err err = op->reference(&t->call, t->reference, e);
-    if (!err && op->magnitude) err = op->magnitude(&t->call, t->rounding, t->size, e);
-    return err;
+    return op->reference(&t->call, t->reference, e);
 }
 
 static rdg_err trial_create(trial *t, const rdg_op *op, int i, uint64_t seed, rdg_error *e)
@@ -151,13 +147,20 @@ static void restore(trial *t)
         if (t->data.block[k].memory) memcpy(t->data.block[k].memory, t->before[k], t->data.block[k].bytes);
 }
 
-/* Sizes for another way of rounding; the inputs must be as they were. */
-static rdg_err measure_by(trial *t, rdg_rounding rounding, rdg_error *e)
+static rdg_err make_sizes(trial *t, rdg_rounding rounding, rdg_error *e)
 {
-    if (!t->call.op->magnitude || t->rounding == rounding) return RDG_OK;
-    restore(t);
-    t->rounding = rounding;
-    return t->call.op->magnitude(&t->call, rounding, t->size, e);
+    const rdg_op *op = t->call.op;
+    double **size = t->size[rounding];
+    if (!op->magnitude) return RDG_OK;
+    for (int k = 0; k < op->n_operands; k++) {
+        const rdg_tensor *o = &t->call.operand[k];
+        if (!is_output(op, k) || !rdg_tensor_present(o)) continue;
+        if (size[k]) return RDG_OK; /* an earlier variant rounds alike */
+        size[k] = rdg_alloc_array((size_t)rdg_tensor_n_elements(o), sizeof **size);
+        if (!size[k]) return rdg_fail(e, RDG_E_NOMEM, "no memory for the sizes of %s", op->name);
+    }
+    restore(t); /* the inputs as they were before any variant ran */
+    return op->magnitude(&t->call, rounding, size, e);
 }
 
 static bool failed(rdg_check_result *r, const char *fmt, ...) RDG_PRINTF(2, 3);
@@ -175,14 +178,15 @@ static bool elements_fit(trial *t, int k, rdg_tolerance tolerance, rdg_check_res
 {
     const rdg_tensor *o = &t->call.operand[k];
     if (o->type == RDG_TYPE_I32) tolerance = (rdg_tolerance){RDG_TOLERANCE_EXACT, 0};
+    const double *size = t->size[r->variant->rounding][k];
     for (int64_t row = 0; row < rdg_tensor_n_rows(o); row++) {
         const int64_t i1 = row % o->dim[1], i2 = row / o->dim[1] % o->dim[2],
                       i3 = row / o->dim[1] / o->dim[2];
         const double *reference = t->reference[k] + row * o->dim[0];
         int64_t bad;
         for (int64_t i = 0; i < o->dim[0]; i++) t->got[i] = rdg_tensor_get(o, i, i1, i2, i3);
-        double error = rdg_check_row(tolerance, t->got, reference,
-                                     t->size[k] ? t->size[k] + row * o->dim[0] : NULL, o->dim[0], &bad);
+        double error = rdg_check_row(tolerance, t->got, reference, size ? size + row * o->dim[0] : NULL,
+                                     o->dim[0], &bad);
         r->error = fmax(r->error, error);
         if (bad < 0) continue;
         char neighbours[160] = "";
@@ -319,7 +323,7 @@ static rdg_err check_case(const rdg_op *op, int i, const rdg_check_runner *runne
                 if (err) return err;
                 made = true;
             }
-            rdg_err err = measure_by(&t, (*v)->rounding, e);
+            rdg_err err = make_sizes(&t, (*v)->rounding, e);
             if (err) {
                 trial_finish(&t);
                 return err;
