@@ -10,6 +10,7 @@
 #include "ops/act/act.h"
 #include "ops/attention/attention_step.h"
 #include "ops/check.h"
+#include "ops/check_data.h"
 #include "ops/contract.h"
 #include "ops/embed/embed.h"
 #include "ops/glu/glu.h"
@@ -209,15 +210,6 @@ typedef struct product_case {
     bool norm, glu, bias, residual;
 } product_case;
 
-/* Activations that 8 bits hold exactly: the largest of each 32 is 127 steps. */
-static void put_on_grid(bench *b, float *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        int q = i % 32 ? (int)rdg_rng_below(&b->rng, 255) - 127 : rdg_rng_below(&b->rng, 2) ? 127 : -127;
-        x[i] = 0.0625f * (float)q;
-    }
-}
-
 /* A sum of products with 8-bit activations, and how far off it may be. */
 typedef struct rounded_sum {
     double value, allowed;
@@ -237,7 +229,13 @@ static void check_matvec(bench *b, rdg_type type, const product_case *pc)
     bool planar = rdg_gpu_can_be_planar(type, n), grid = !pc->norm && rdg_rng_below(&b->rng, 2);
     float *v1, *v2 = NULL, *x = normal(b, n, 1), *g = normal(b, n, 0), *bias = normal(b, m, 1),
                *res = normal(b, m, 1);
-    if (grid) put_on_grid(b, x, n);
+    if (grid) { /* activations that 8 bits hold exactly */
+        rdg_tensor row;
+        rdg_error e;
+        rdg_tensor_init(&row, RDG_TYPE_F32, n, 1, 1, 1);
+        row.data = x;
+        if (rdg_check_fill(&row, &b->rng, RDG_CHECK_GRID, &e)) die(&e);
+    }
     for (int64_t i = 0; i < n; i++) g[i] = 1 + 0.2f * rdg_rng_normal(&b->rng);
     void *w1 = weights(b, type, n, m, &v1), *w2 = pc->glu ? weights(b, type, n, m, &v2) : NULL;
     rdg_tensor tw = on_device(b, type, n, m, 1, w1, planar),
