@@ -12,7 +12,7 @@ import tempfile
 
 LAYER = "VK_LAYER_KHRONOS_validation"
 SETTINGS = """khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG
-khronos_validation.report_flags = error,warn
+khronos_validation.report_flags = error,warn,perf
 khronos_validation.log_filename = {log}
 khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
 """
